@@ -1,0 +1,1 @@
+"""What a backend is, which ones are installed, and the ones that come with partita."""
