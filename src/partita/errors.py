@@ -2,12 +2,12 @@
 
 PartitaError                      anything below; carries ``exit_code`` for the command line
 ├── ModelError (ValueError)       the model itself: names file, node and value
-│   ├── InvalidModelError         breaks a rule of its format (cycle, duplicate name, unknown dtype …)
-│   ├── ExternalDataError         weights outside the file: wrong place, wrong kind of file, wrong length
+│   ├── InvalidModelError         breaks a rule of its format (cycle, duplicate name …)
+│   ├── ExternalDataError         weights outside the file: wrong place, kind or length
 │   ├── LimitError                larger, deeper or more expanding than the limits allow
 │   └── UnsupportedModelError     legal, but partita cannot take it
 ├── UsageError (ValueError)       what the caller asked for
-│   ├── UnknownNameError          no backend, option, op, rule or value of that name; lists near matches
+│   ├── UnknownNameError          nothing has that name; lists near matches
 │   ├── OptionError               an option's value is not of its type
 │   ├── InputError                arrays given to a program do not fit its inputs
 │   └── PlanError                 a plan file is damaged, or does not fit its model
@@ -17,7 +17,7 @@ PartitaError                      anything below; carries ``exit_code`` for the 
 │   ├── CompileError              a region could not be compiled
 │   └── RunError                  a compiled step failed while running
 ├── MismatchError                 two runs that should agree do not
-└── UnsoundPlanError              partita's own checker refused a plan: a bug of partita, never returned to a user
+└── UnsoundPlanError              partita's own checker refused a plan: a bug of partita
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class ModelError(PartitaError, ValueError):
     """A model cannot be used; the message names the file, the node and the value.
 
     Attributes:
+        message: What is wrong, without the place.
         file: The model's path or a description of where it came from.
         node: The node at fault, if one is.
         value: The value (tensor) at fault, if one is.
@@ -50,7 +51,7 @@ class ModelError(PartitaError, ValueError):
         node: str | None = None,
         value: str | None = None,
     ) -> None:
-        self.file, self.node, self.value = file, node, value
+        self.message, self.file, self.node, self.value = message, file, node, value
         where = [f"{file}: " if file else ""]
         if node:
             where.append(f"node '{printable(node)}': ")

@@ -82,7 +82,7 @@ class Model:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 (hex) over structure, attributes and weights; names count, documentation does not."""
+        """SHA-256 (hex) over structure, names, attributes and weights; not over documentation."""
         digest = hashlib.sha256()
         for path, graph in sorted(self.graphs(), key=lambda item: item[0]):
             _hash_graph(digest, path, graph)

@@ -59,8 +59,10 @@ class Subgraph:
         return Model(ir.Model(graph, ir_version=version), self.model.source)
 
 
-def cut(model: Model, nodes: Iterable[ir.Node], outside: Collection[ir.Value] | None = None) -> Subgraph:
-    """Returns the :class:`Subgraph` that holds exactly ``nodes`` (of one graph, in topological order).
+def cut(
+    model: Model, nodes: Iterable[ir.Node], outside: Collection[ir.Value] | None = None
+) -> Subgraph:
+    """Returns the :class:`Subgraph` of exactly ``nodes``, all of one graph.
 
     Args:
         model: The model that owns the nodes.
@@ -89,7 +91,9 @@ def cut(model: Model, nodes: Iterable[ir.Node], outside: Collection[ir.Value] | 
             for v in made
             if v.is_graph_output()
             or (outside is not None and v in outside)
-            or any(use.node not in members and use.node.graph not in inner_bodies for use in v.uses())
+            or any(
+                use.node not in members and use.node.graph not in inner_bodies for use in v.uses()
+            )
         ),
         parameters=tuple(v for v in external if is_parameter(v)),
     )

@@ -128,9 +128,7 @@ class Executable(ABC):
             Arrays in the order of ``region.outputs``. The caller owns them.
         """
 
-    def bind(
-        self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]
-    ) -> Call | None:
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]) -> Call | None:
         """Returns a call with some inputs and outputs fixed to buffers, or ``None`` if it cannot.
 
         The buffers are C-contiguous and stay alive and in place as long as the call is used. The
@@ -148,6 +146,7 @@ class FunctionExecutable(Executable):
         self._function = function
 
     def __call__(self, *inputs: Any) -> Sequence[Any]:
+        """Calls the function."""
         return self._function(*inputs)
 
 
@@ -195,7 +194,7 @@ class Selector(ABC):
         """Tells whether ``node`` may start a region."""
 
     def select_input(self, node: Node, producer: Node) -> bool:
-        """Tells whether a region that holds ``node`` may grow to the producer of one of its inputs."""
+        """Tells whether a region with ``node`` may grow to the producer of one of its inputs."""
         return False
 
     def select_output(self, node: Node, consumer: Node) -> bool:
@@ -206,7 +205,7 @@ class Selector(ABC):
         """Returns the candidates to keep."""
         return candidates
 
-    def reset(self) -> None:
+    def reset(self) -> None:  # noqa: B027 - a default, not a duty
         """Forgets what was seen while growing the last region."""
 
 
@@ -242,7 +241,7 @@ class Backend(ABC):
 
     @abstractmethod
     def why_not(self, node: Node) -> str | None:
-        """Returns ``None`` if the backend can run ``node``, otherwise the sentence that says why not.
+        """Returns ``None`` if the backend can run ``node``, otherwise a sentence that says why not.
 
         Example sentence: ``input 'i' is int8; Softmax needs a float dtype``.
         """
@@ -251,7 +250,7 @@ class Backend(ABC):
     def compile(self, region: Region) -> Executable | Call:
         """Compiles a region together with its weights.
 
-        Any exception makes the region fall to the next backend (or is raised under ``strict=True``).
+        Any exception makes the region fall to the next backend (``strict=True`` raises it).
         """
 
     def judge(self, model: Model) -> Judge:
@@ -281,10 +280,10 @@ class Backend(ABC):
         """Reviews a region: a sentence refuses it, a mapping accepts it and attaches attributes."""
         return None
 
-    def before_partition(self, model: Model) -> None:
+    def before_partition(self, model: Model) -> None:  # noqa: B027 - a default, not a duty
         """Is called before the first node is asked about."""
 
-    def after_partition(self, plan: Plan) -> None:
+    def after_partition(self, plan: Plan) -> None:  # noqa: B027 - a default, not a duty
         """Is called with the finished plan."""
 
     def cost(self, region: Region) -> float | None:
@@ -292,7 +291,7 @@ class Backend(ABC):
         return None
 
     def owns(self, region: Region) -> Collection[str]:
-        """Returns the parameters that the compiled form has swallowed; the others are passed at run time."""
+        """Returns the parameters that the compiled form holds; others are passed at run time."""
         return region.parameters
 
     def inplace(self, region: Region) -> Mapping[str, str]:
@@ -311,7 +310,7 @@ def typed_option(backend: str, key: str, value: Any, default: Any) -> Any:
         OptionError: It cannot be read as that type.
     """
     wanted = type(default)
-    if default is None or isinstance(value, wanted) and not (wanted is int and value is True):
+    if default is None or (type(value) is wanted):
         return value
     if wanted is bool and isinstance(value, str):
         words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}

@@ -1,0 +1,113 @@
+"""From options to a model and its plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, final
+
+from partita.cli.options import Choices, Display
+from partita.cli.terminal import say
+from partita.errors import PartitaError, UsageError
+
+if TYPE_CHECKING:
+    from partita.model import Model
+    from partita.partitioning.plan import Plan
+    from partita.running.program import Program
+
+
+@final
+class CoverageError(PartitaError):
+    """Nodes are left to the host although the user wants none."""
+
+    exit_code: ClassVar[int] = 1
+
+
+def opened(path: Path) -> Model:
+    """Returns the model in a file, checked and with shapes."""
+    from partita import verbs
+
+    return verbs.load(str(path))
+
+
+def planned(model: Model, choices: Choices, display: Display) -> Plan:
+    """Returns the plan that the options ask for, and says where the nodes go.
+
+    Raises:
+        UsageError: The options contradict each other, or name what does not exist.
+        CoverageError: ``--require-full-coverage`` is not met.
+    """
+    plan = unchecked_plan(model, choices, display)
+    if choices.require_full_coverage and plan.host:
+        raise CoverageError(coverage_text(plan))
+    return plan
+
+
+def unchecked_plan(model: Model, choices: Choices, display: Display) -> Plan:
+    """The same as :func:`planned`, but leaves ``--require-full-coverage`` to the caller."""
+    from partita import verbs
+    from partita.reporting.text import placement_line
+
+    load_libraries(choices)
+    if choices.plan is None:
+        plan = verbs.partition(
+            model, choices.backends(), options=choices.options(), **choices.rules()
+        )
+    else:
+        if given := choices.decides():
+            raise UsageError(
+                f"{given} and --plan exclude each other: the plan file says it already; "
+                "edit the file, or leave --plan out"
+            )
+        plan = verbs.load_plan(choices.plan, model)
+        for sentence in plan.mismatches:
+            say(display, f"partita: plan {choices.plan}: {sentence}")
+    say(display, placement_line(plan))
+    return plan
+
+
+def compiled(plan: Plan, choices: Choices, display: Display, strict: bool) -> Program:
+    """Returns the program of a plan.
+
+    Raises:
+        CompileError: A region could not be compiled and ``strict`` is set.
+        CoverageError: A region fell to the host, and the user wants none there.
+    """
+    from partita import verbs
+    from partita.cli.terminal import progress
+    from partita.partitioning.rules import HOST
+
+    with progress(display, "compiling") as report:
+        program = verbs.compile(plan, strict=strict, progress=report)
+    fell = [f for f in program.report.fallbacks if f.to == HOST]
+    if choices.require_full_coverage and fell:
+        raise CoverageError(f"--require-full-coverage is not met: {fell[0]}")
+    return program
+
+
+def load_libraries(choices: Choices) -> None:
+    """Registers the backends of the files that the user names."""
+    from partita.backends import registry
+
+    for path in choices.library or ():
+        registry.load_library(path)
+
+
+def coverage_text(plan: Plan) -> str:
+    """Says how far a plan is from full coverage."""
+    from partita.reporting.text import placement_line
+
+    line = placement_line(plan).removeprefix("partita: ")
+    return f"--require-full-coverage is not met: {line}"
+
+
+def require_folder(*paths: Path | None) -> None:
+    """Checks before any work that files can be written where the user wants them.
+
+    Raises:
+        UsageError: The folder does not exist, or the path is one itself.
+    """
+    for path in paths:
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UsageError(f"cannot write {path}: folder {path.absolute().parent} does not exist")
+        if path is not None and path.is_dir():
+            raise UsageError(f"cannot write {path}: it is a folder")

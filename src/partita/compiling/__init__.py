@@ -1,0 +1,1 @@
+"""Compiling: from a plan to a partitioned model or to a program."""

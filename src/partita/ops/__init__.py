@@ -1,0 +1,1 @@
+"""What operators are: look-ups in ONNX's own schemas."""

@@ -1,0 +1,142 @@
+"""Bytes that cross between regions, and moves of nodes that save some of them.
+
+A value costs its bytes once for each destination other than the place where it was made. The
+places are the regions and the host; the host is one place, whatever runs there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple, final
+
+import numpy as np
+
+HOST = -1
+"""The place of everything that lies in no region."""
+
+_MANY_PLACES = 16
+"""A value that goes to more places than this suggests no place for its other readers."""
+
+
+class Traffic(NamedTuple):
+    """A value and where it goes.
+
+    Attributes:
+        producer: The node that makes it; -1 if it comes from outside the graph.
+        size: Its bytes; 0 if unknown.
+        consumers: The nodes that read it, and -1 if it leaves the graph.
+    """
+
+    producer: int
+    size: int
+    consumers: Sequence[int]
+
+
+def crossing_bytes(places: Sequence[int], values: Sequence[Traffic]) -> int:
+    """Returns the bytes that cross when each node stands in its place (a region, or -1: host)."""
+    if not values:
+        return 0
+    place = np.array([*places, HOST], dtype=np.int64)
+    producers, sizes, consumers = zip(*values, strict=True)
+    lengths = np.fromiter(map(len, consumers), dtype=np.int64, count=len(consumers))
+    readers = np.fromiter(chain.from_iterable(consumers), dtype=np.int64, count=lengths.sum())
+    value = np.repeat(np.arange(len(consumers)), lengths)
+    home = place[np.fromiter(producers, dtype=np.int64, count=len(producers))]
+    destination = place[readers]
+    crosses = destination != home[value]
+    stride = len(places) + 2
+    pairs = np.unique(value[crosses] * stride + destination[crosses] + 1)
+    times = np.bincount(pairs // stride, minlength=len(consumers)).tolist()
+    return sum(size * count for size, count in zip(sizes, times, strict=True) if count)
+
+
+@final
+class Ledger:
+    """The crossing cost of a placement, kept exact while nodes that are free to move do so.
+
+    Costs rank placements by bytes first and by the number of crossings second, so that values of
+    unknown size still cross as seldom as they can.
+
+    Attributes:
+        position: The batch of each node and -1 for separators; one more -1 for the outside.
+        inputs: For each free node the values that it reads, by index.
+        outputs: For each free node the values that it makes.
+        producer: For each value that a free node touches the node that makes it.
+        readers: For each such value how many nodes read it at each place.
+        weight: For each such value the cost of one crossing.
+    """
+
+    def __init__(
+        self, position: Iterable[int], free: Iterable[int], values: Sequence[Traffic]
+    ) -> None:
+        self.position = [*position, HOST]
+        self.inputs: dict[int, list[int]] = {v: [] for v in free}
+        self.outputs: dict[int, list[int]] = {v: [] for v in self.inputs}
+        self.producer: dict[int, int] = {}
+        self.readers: dict[int, dict[int, int]] = {}
+        self.weight: dict[int, int] = {}
+        unit = sum(len(consumers) for _, _, consumers in values) + 1
+        for index, (producer, size, consumers) in enumerate(values):
+            distinct = dict.fromkeys(consumers)
+            movable = [c for c in distinct if c in self.inputs]
+            if producer in self.outputs:
+                self.outputs[producer].append(index)
+            elif not movable:
+                continue
+            for c in movable:
+                self.inputs[c].append(index)
+            counts: dict[int, int] = {}
+            for c in distinct:
+                place = self.position[c]
+                counts[place] = counts.get(place, 0) + 1
+            self.producer[index] = producer
+            self.readers[index] = counts
+            self.weight[index] = size * unit + 1
+
+    def cost(self) -> int:
+        """Returns what the values that free nodes touch cost."""
+        total = 0
+        for value, readers in self.readers.items():
+            home = self.position[self.producer[value]]
+            total += self.weight[value] * (len(readers) - (home in readers))
+        return total
+
+    def change(self, node: int, place: int) -> int:
+        """Returns by how much the cost would rise if the node moved to that place."""
+        position, weight = self.position, self.weight
+        here, total = position[node], 0
+        for value in self.inputs[node]:
+            home, readers = position[self.producer[value]], self.readers[value]
+            if here != home and readers[here] == 1:
+                total -= weight[value]
+            if place != home and place not in readers:
+                total += weight[value]
+        for value in self.outputs[node]:
+            readers = self.readers[value]
+            total += weight[value] * ((here in readers) - (place in readers))
+        return total
+
+    def move(self, node: int, place: int) -> None:
+        """Moves a free node."""
+        here = self.position[node]
+        self.position[node] = place
+        for value in self.inputs[node]:
+            readers = self.readers[value]
+            readers[place] = readers.get(place, 0) + 1
+            readers[here] -= 1
+            if not readers[here]:
+                del readers[here]
+
+    def suggestions(self, node: int) -> set[int]:
+        """Returns the places at which a value that the node touches is made or read."""
+        found: set[int] = set()
+        for value in self.inputs[node]:
+            found.add(self.position[self.producer[value]])
+            if len(self.readers[value]) <= _MANY_PLACES:
+                found.update(self.readers[value])
+        for value in self.outputs[node]:
+            if len(self.readers[value]) <= _MANY_PLACES:
+                found.update(self.readers[value])
+        found.discard(self.position[node])
+        return found

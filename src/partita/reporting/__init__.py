@@ -1,0 +1,1 @@
+"""Reporting: plans and figures as lines, tables, HTML and JSON."""
