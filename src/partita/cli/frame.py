@@ -125,7 +125,7 @@ def _message(error: Exception) -> str:
     if isinstance(error, _USAGE_ERROR):
         usage: Any = error
         path = usage.ctx.command_path if usage.ctx is not None else "partita"
-        return f"{usage.format_message()} (see '{path} --help')"
+        return f"{usage.format_message().rstrip('.')} (see '{path} --help')"
     if isinstance(error, MemoryError):
         return f"out of memory {error}"
     if isinstance(error, OSError):

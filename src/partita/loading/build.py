@@ -20,7 +20,6 @@ from partita.loading.types import TypeReader
 from partita.ops.schemas import canonical_domain
 
 _Message = TypeVar("_Message")
-_Built = TypeVar("_Built")
 Scope = dict[str, ir.Value]
 
 QUANTIZATION = "quant_parameter_tensor_names"
@@ -116,22 +115,14 @@ class Builder:
             [self._declared_value(n, declared.get(n), values) for n in p.output] for p in protos
         ]
         scopes.append(values)
-        nodes = [
-            self._node(p, o, scopes) for p, o in zip(protos, outputs, strict=True)
-        ]
+        nodes = [self._node(p, o, scopes) for p, o in zip(protos, outputs, strict=True)]
         scopes.pop()
         return nodes
 
-    def _node(
-        self, proto: onnx.NodeProto, outputs: list[ir.Value], scopes: list[Scope]
-    ) -> ir.Node:
+    def _node(self, proto: onnx.NodeProto, outputs: list[ir.Value], scopes: list[Scope]) -> ir.Node:
         attributes: list[ir.Attr] = []
         if proto.attribute:
-            label = proto.name or proto.op_type
-            read = self._placing(
-                lambda a: self._attributes.read(a, scopes, proto.domain), node=label
-            )
-            attributes = [read(a) for a in proto.attribute]
+            attributes = self._node_attributes(proto, scopes)
         return ir.Node(
             proto.domain,
             proto.op_type,
@@ -144,6 +135,12 @@ class Builder:
             metadata_props=_metadata(proto.metadata_props),
         )
 
+    def _node_attributes(self, proto: onnx.NodeProto, scopes: list[Scope]) -> list[ir.Attr]:
+        try:
+            return [self._attributes.read(a, scopes, proto.domain) for a in proto.attribute]
+        except ModelError as error:
+            raise placed(error, self._file, node=proto.name or proto.op_type) from None
+
     def _declared_value(
         self, name: str, info: onnx.ValueInfoProto | None, values: Scope
     ) -> ir.Value:
@@ -153,8 +150,10 @@ class Builder:
         return value if info is None else self._describe(value, info)
 
     def _describe(self, value: ir.Value, info: onnx.ValueInfoProto) -> ir.Value:
-        read = self._placing(self._types.read, value=info.name)
-        found_type, shape = read(info.type)
+        try:
+            found_type, shape = self._types.read(info.type)
+        except ModelError as error:
+            raise placed(error, self._file, value=value.name) from None
         value.type = found_type or value.type
         value.shape = shape if shape is not None else value.shape
         if info.metadata_props:
@@ -168,7 +167,10 @@ class Builder:
         read: Callable[[_Message], ir.TensorProtocol],
         values: Scope,
     ) -> ir.Value:
-        tensor = self._placing(read, value=name)(proto)
+        try:
+            tensor = read(proto)
+        except ModelError as error:
+            raise placed(error, self._file, value=name) from None
         value = values.get(name) or ir.Value(name=name)
         if value.dtype not in (None, tensor.dtype):
             raise InvalidModelError(
@@ -178,24 +180,9 @@ class Builder:
             )
         value.const_value = tensor
         value.type = ir.TensorType(tensor.dtype)
-        value.shape = ir.Shape(tensor.shape, frozen=True)
+        value.shape = ir.Shape(tensor.shape.numpy(), frozen=True)
         values[name] = value
         return value
-
-    def _placing(
-        self,
-        read: Callable[[_Message], _Built],
-        *,
-        node: str | None = None,
-        value: str | None = None,
-    ) -> Callable[[_Message], _Built]:
-        def checked(message: _Message) -> _Built:
-            try:
-                return read(message)
-            except ModelError as error:
-                raise placed(error, self._file, node=node, value=value) from None
-
-        return checked
 
 
 def _find(name: str, scopes: list[Scope]) -> ir.Value | None:

@@ -3,8 +3,8 @@
 A model may name a file only by a relative path that stays inside its own folder. Every component
 is opened without following links and judged by the opened descriptor, so nothing can be swapped
 between check and use. The file must not be cut short while the model lives: reading past the end
-of a mapping kills the process. What went wrong elsewhere: CVE-2022-25882, CVE-2024-27318, CVE-2026-27489,
-CVE-2026-34446, CVE-2026-34447 (onnx) and microsoft/onnxruntime#28709.
+of a mapping kills the process. What went wrong elsewhere: CVE-2022-25882, CVE-2024-27318,
+CVE-2026-27489, CVE-2026-34446, CVE-2026-34447 (onnx) and microsoft/onnxruntime#28709.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ExternalData:
 
     def _check_digest(self, location: str, wanted: str) -> None:
         if location not in self._digests:
-            digest = hashlib.sha1(self._files[location], usedforsecurity=False)
+            digest = hashlib.sha1(self._files[location].data, usedforsecurity=False)
             self._digests[location] = digest.hexdigest()
         if wanted.lower() != self._digests[location]:
             raise ExternalDataError(

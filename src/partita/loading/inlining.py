@@ -240,17 +240,13 @@ class Inliner:
             if self.called(node) is None:
                 self._check_meaning(node, function, identifier)
 
-    def _check_meaning(
-        self, node: ir.Node, function: ir.Function, identifier: Identifier
-    ) -> None:
+    def _check_meaning(self, node: ir.Node, function: ir.Function, identifier: Identifier) -> None:
         inside = function.opset_imports.get(node.domain, 0)
         outside = self.opsets.get(node.domain, inside)
         if inside == outside:
             return
         meaning = schemas.since_version(node.op_type, node.domain, inside)
-        if meaning is None or meaning != schemas.since_version(
-            node.op_type, node.domain, outside
-        ):
+        if meaning is None or meaning != schemas.since_version(node.op_type, node.domain, outside):
             raise UnsupportedModelError(
                 f"function '{shown(identifier)}' imports opset {inside} of domain '{node.domain}', "
                 f"the model opset {outside}, and {node.op_type} differs between them: export with "

@@ -103,4 +103,4 @@ def constant_tensor(node: ir.Node) -> ir.TensorProtocol:
 
 
 def _shape(tensor: ir.TensorProtocol) -> ir.Shape:
-    return ir.Shape(tensor.shape, frozen=True)
+    return ir.Shape(tensor.shape.numpy(), frozen=True)

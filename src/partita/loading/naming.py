@@ -20,7 +20,7 @@ def make_names_unique(model: ir.Model) -> None:
     """
     nodes = _Names()
     values = _Names()
-    graphs = list(_outermost_first(model.graph))
+    graphs = list(graphs_outermost_first(model.graph))
     for graph in graphs:
         nodes.reserve(node.name for node in graph)
     position = 0
@@ -78,10 +78,12 @@ def _rename(value: ir.Value, name: str) -> None:
     value.const_value = tensor
 
 
-def _outermost_first(graph: ir.Graph) -> Iterator[ir.Graph]:
+def graphs_outermost_first(graph: ir.Graph) -> Iterator[ir.Graph]:
+    """Yields ``graph`` and all bodies in it; what is deeper comes later."""
     waiting = deque([graph])
     while waiting:
         current = waiting.popleft()
         yield current
         for node in current:
-            waiting.extend(body for _, body in bodies(node))
+            if node.attributes:
+                waiting.extend(body for _, body in bodies(node))

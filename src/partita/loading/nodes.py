@@ -33,7 +33,9 @@ class NodeRules:
     declared: frozenset[str] | None
     calls: Calls
     longest: int
-    _allowed: dict[tuple[str, str], operators.Signature | str | None] = field(default_factory=dict)
+    _allowed: dict[tuple[str, str], operators.Signature | str | None] = field(
+        default_factory=dict[tuple[str, str], operators.Signature | str | None]
+    )
 
     def why_illegal(self, node: onnx.NodeProto) -> str | None:
         """Returns the rule that ``node`` breaks as a sentence, or ``None``."""

@@ -10,19 +10,20 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from partita.errors import InvalidModelError, ModelError, UnsupportedModelError
-from partita.loading import naming, regions
+from partita.loading import regions
 from partita.loading.build import Builder
 from partita.loading.external import ExternalData
 from partita.loading.functions import identify
 from partita.loading.inlining import Inliner
 from partita.loading.lifting import drop_default_inputs, lift_constants
 from partita.loading.limits import Limits
+from partita.loading.naming import graphs_outermost_first, make_names_unique
 from partita.loading.places import placed
 from partita.loading.sorting import find_cycle, stable_order
 from partita.loading.tensors import TensorReader
 from partita.loading.types import TypeReader
 from partita.loading.validate import validate
-from partita.model import Model, bodies, captures
+from partita.model import Model, captures
 
 
 def parse(data: bytes | memoryview, file: str) -> onnx.ModelProto:
@@ -84,14 +85,15 @@ def normalise(model: ir.Model, in_order: bool, limits: Limits) -> None:
     if not in_order:
         for graph in _with_functions(model):
             sort(graph)
-    naming.make_names_unique(model)
+    if model.functions:
+        make_names_unique(model)
     regions.flatten(model, limits.name_length)
     if model.functions:
         _inline(model, limits)
-    for index, graph in enumerate(_graphs(model.graph)):
+    for index, graph in enumerate(graphs_outermost_first(model.graph)):
         drop_default_inputs(graph, is_body=index > 0)
         lift_constants(graph)
-    naming.make_names_unique(model)
+    make_names_unique(model)
     _stamp_versions(model)
 
 
@@ -111,14 +113,12 @@ def sort(graph: ir.Graph) -> None:
 
 
 def _inline(model: ir.Model, limits: Limits) -> None:
-    functions = {
-        identify(f.domain, f.name, f.overload): f for f in model.functions.values()
-    }
+    functions = {identify(f.domain, f.name, f.overload): f for f in model.functions.values()}
     own = dict(model.opset_imports)
     inliner = Inliner(functions, model.opset_imports, limits.name_length)
     inliner.expand_graph(model.graph)
     model.functions.clear()
-    used = {node.domain for graph in _graphs(model.graph) for node in graph}
+    used = {node.domain for graph in graphs_outermost_first(model.graph) for node in graph}
     for domain in {d for d, _, _ in functions} - used - {""}:
         model.opset_imports.pop(domain, None)
     model.opset_imports.update({d: v for d, v in own.items() if d in used})
@@ -126,25 +126,17 @@ def _inline(model: ir.Model, limits: Limits) -> None:
 
 def _stamp_versions(model: ir.Model) -> None:
     opsets = model.opset_imports
-    for graph in _graphs(model.graph):
+    for graph in graphs_outermost_first(model.graph):
         for node in graph:
-            node.version = opsets.get(node.domain)
-            if node.version is None:
+            version = node.version = opsets.get(node.domain)
+            if version is None:
                 raise UnsupportedModelError(
                     f"is of domain '{node.domain}', which the model does not import",
                     node=node.name,
                 )
 
 
-def _graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
-    waiting = [graph]
-    while waiting:
-        current = waiting.pop()
-        yield current
-        waiting.extend(body for node in current for _, body in bodies(node))
-
-
 def _with_functions(model: ir.Model) -> Iterator[ir.Graph]:
-    yield from _graphs(model.graph)
+    yield from graphs_outermost_first(model.graph)
     for function in model.functions.values():
-        yield from _graphs(function.graph)
+        yield from graphs_outermost_first(function.graph)

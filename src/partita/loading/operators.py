@@ -13,7 +13,8 @@ import onnx
 from partita.errors import printable
 from partita.ops import schemas
 
-_ATTRIBUTE_TYPES = {number: name for name, number in onnx.AttributeProto.AttributeType.items()}
+_NUMBERS: dict[str, int] = dict(onnx.AttributeProto.AttributeType.items())
+_NAMES = {number: name for name, number in _NUMBERS.items()}
 
 
 @final
@@ -72,7 +73,7 @@ def signature(op_type: str, domain: str, opset: int) -> Signature | None:
     return Signature(
         (found.min_input, found.max_input),
         (found.min_output, found.max_output),
-        {name: int(a.type.value) for name, a in found.attributes.items()},
+        {name: _NUMBERS[a.type.name] for name, a in found.attributes.items()},
         frozenset(name for name, a in found.attributes.items() if a.required),
     )
 
@@ -111,4 +112,4 @@ def _range(least: int, most: int) -> str:
 
 
 def _type(number: int) -> str:
-    return _ATTRIBUTE_TYPES.get(number, str(number))
+    return _NAMES.get(number, str(number))

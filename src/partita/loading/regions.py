@@ -89,9 +89,8 @@ def _flatten_graph(
         found[region] = _description(function)
         calls.append(node)
         call = Call(function, node.inputs, {}, "", {REGION_KEY: region})
-        for made in inliner.splice(node, call):
-            if not _becomes_weight(made, main):
-                expanded.append(made)
+        made = inliner.splice(node, call)
+        expanded += [inner for inner in made if not _becomes_weight(inner, main)]
     if calls:
         graph.remove(calls)
         graph.extend(expanded)
@@ -108,7 +107,7 @@ def _becomes_weight(node: ir.Node, main: ir.Graph) -> bool:
             name=old.name,
             const_value=tensor,
             type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(tensor.shape, frozen=True),
+            shape=ir.Shape(tensor.shape.numpy(), frozen=True),
         )
         main.initializers.add(known)
     elif known.const_value is None or not _equal(known.const_value, tensor):
@@ -149,5 +148,3 @@ def _json(text: str, key: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InvalidModelError(f"metadata '{key}' is no JSON object: {printable(text, 60)}")
     return found  # pyright: ignore[reportUnknownVariableType]
-
-

@@ -4,6 +4,8 @@ So a caller's model passes the same checks as a file, is copied on the way and n
 not a byte of its weights is copied: the message refers to each tensor by a number.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownLambdaType=false
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -114,9 +116,7 @@ class Skeleton:
             self._fill_node(proto.node.add(), node, 0)
         proto.output.extend(self._name(value, None) for value in function.outputs)
 
-    def _declare(
-        self, owner: object, values: Iterable[ir.Value], nodes: Iterable[ir.Node]
-    ) -> None:
+    def _declare(self, owner: object, values: Iterable[ir.Value], nodes: Iterable[ir.Node]) -> None:
         """Names all values of a graph; a name of an outer value is not used again.
 
         Two values of one graph keep their equal names: the check that follows refuses them.
@@ -161,7 +161,7 @@ class Skeleton:
             ir.serde.serialize_reference_attribute_into(proto, attribute)
         elif attribute.type in (_KIND.TENSOR, _KIND.TENSORS, _KIND.GRAPH, _KIND.GRAPHS):
             proto.name = attribute.name
-            proto.type = onnx.AttributeProto.AttributeType.ValueType(attribute.type)
+            proto.type = int(attribute.type)  # pyright: ignore[reportAttributeAccessIssue]
             if attribute.type == _KIND.TENSOR:
                 self._fill_tensor(proto.t, attribute.as_tensor(), "")
             elif attribute.type == _KIND.TENSORS:
@@ -179,9 +179,7 @@ class Skeleton:
         ir.serde.serialize_value_into(proto, value)
         proto.name = self._names[value]
 
-    def _fill_tensor(
-        self, proto: onnx.TensorProto, tensor: ir.TensorProtocol, name: str
-    ) -> None:
+    def _fill_tensor(self, proto: onnx.TensorProto, tensor: ir.TensorProtocol, name: str) -> None:
         proto.name = name
         proto.data_type = int(tensor.dtype)
         proto.dims.extend(int(dim) for dim in tensor.shape.numpy())
@@ -196,7 +194,7 @@ class Skeleton:
             return TensorReader(ExternalData(None), self._limits).read(tensor.raw)
         if isinstance(tensor, ir.ExternalTensor):
             return self._reopened(tensor)
-        shape = ir.Shape(tensor.shape, frozen=True)
+        shape = ir.Shape(tensor.shape.numpy(), frozen=True)
         if isinstance(tensor, ir.StringTensor):
             return ir.StringTensor(tensor.raw, shape=shape)
         if isinstance(tensor, ir.PackedTensor):

@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 import onnx
 import onnx_ir as ir
 
-from partita.errors import UsageError
+from partita.errors import ModelError, UsageError
 from partita.loading import files, torch
 from partita.loading.limits import Limits
 from partita.loading.onnx import load_proto, parse
 from partita.loading.places import placed
 from partita.loading.skeleton import Skeleton
-from partita.errors import ModelError
 from partita.model import Model
 
 
@@ -100,7 +99,7 @@ def _loader(path: Path) -> FileLoader:
 
 
 @contextlib.contextmanager
-def _collection_paused() -> Iterator[None]:
+def _collection_paused() -> Generator[None]:
     # Building 100,000 nodes makes a million objects and no garbage: the cycle collector would
     # double the time by looking at them again and again.
     enabled = gc.isenabled()
@@ -108,5 +107,9 @@ def _collection_paused() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():
+            # Moves what was built among the old objects without a first look at each of them.
+            gc.freeze()
+            gc.unfreeze()
         if enabled:
             gc.enable()

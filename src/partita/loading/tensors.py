@@ -119,9 +119,7 @@ class TensorReader:
             )
         dense = np.zeros(count, given.dtype)
         dense[flat] = given
-        return ir.Tensor(
-            dense.reshape(proto.dims), dtype=values.dtype, name=_name(proto.values)
-        )
+        return ir.Tensor(dense.reshape(proto.dims), dtype=values.dtype, name=_name(proto.values))
 
 
 def byte_count(count: int, dtype: ir.DataType) -> int:
@@ -211,7 +209,7 @@ def _flat_indices(
             raise InvalidModelError("an index of a sparse tensor lies outside its shape")
         strides = np.cumprod([1, *dims[:0:-1]])[::-1]
         array = array @ strides.astype(np.int64) if dims else array.sum(axis=1)
-    if array.ndim != 1 or array.size and (array.min() < 0 or array.max() >= count):
+    if array.ndim != 1 or (array.size and (array.min() < 0 or array.max() >= count)):
         raise InvalidModelError("the indices of a sparse tensor do not fit its shape")
     if array.size > 1 and (np.diff(array) <= 0).any():
         raise InvalidModelError("the indices of a sparse tensor are not in ascending order")

@@ -11,7 +11,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def is_torch(source: object) -> bool:
-    """Tells whether ``source`` is a torch module or an exported program, without importing torch."""
+    """Tells whether ``source`` is a torch module or exported program, without importing torch."""
     return _kind(source) is not None
 
 
@@ -54,13 +54,14 @@ def export(source: Any, example_inputs: Any, dynamic_shapes: Any) -> ir.Model:
         raise UsageError("an ExportedProgram brings its inputs and shapes along; give it alone")
     import torch
 
-    arguments = example_inputs
-    if arguments is not None and not isinstance(arguments, tuple):
-        arguments = (arguments,)
+    arguments: tuple[Any, ...] = ()
+    if example_inputs is not None:
+        given: Any = example_inputs
+        arguments = tuple(given) if isinstance(given, tuple) else (given,)
     try:
         with _quiet(name):
             program = torch.onnx.export(
-                source, arguments or (), dynamo=True, dynamic_shapes=dynamic_shapes, verbose=False
+                source, arguments, dynamo=True, dynamic_shapes=dynamic_shapes, verbose=False
             )
     except ImportError as error:
         raise UsageError(
@@ -106,7 +107,7 @@ def _first_lines(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _quiet(name: str) -> Iterator[None]:
+def _quiet(name: str) -> Generator[None]:
     """Keeps the exporter's prints, warnings and log lines off the terminal; logs them instead."""
     said = io.StringIO()
     loggers = [logging.getLogger(n) for n in ("torch.onnx", "onnxscript", "onnx_ir")]

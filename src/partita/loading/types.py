@@ -8,7 +8,7 @@ from typing import final
 import onnx
 import onnx_ir as ir
 
-from partita.errors import InvalidModelError, LimitError, UnsupportedModelError, printable
+from partita.errors import InvalidModelError, LimitError, UnsupportedModelError
 from partita.loading.limits import Limits
 
 
@@ -20,9 +20,7 @@ class TypeReader:
         self._limits = limits
         self._symbols: dict[str, ir.SymbolicDim] = {}
 
-    def read(
-        self, proto: onnx.TypeProto
-    ) -> tuple[ir.TypeProtocol | None, ir.Shape | None]:
+    def read(self, proto: onnx.TypeProto) -> tuple[ir.TypeProtocol | None, ir.Shape | None]:
         """Returns type and shape; ``None`` for what the file leaves open.
 
         Of a sequence or an optional, the shape is that of its elements.

@@ -102,9 +102,7 @@ def _function_check(
         imported = opsets.imports(function.opset_import, onnx.IR_VERSION)
     except ModelError as error:
         raise placed(error, where) from None
-    rules = NodeRules(
-        imported, frozenset(known), declared, functions.Calls(), limits.name_length
-    )
+    rules = NodeRules(imported, frozenset(known), declared, functions.Calls(), limits.name_length)
     return _GraphCheck(where, limits, rules)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -22,6 +22,7 @@ class Scope:
         reads: For each node the values it reads, captures of its bodies included.
         predecessors: For each node the numbers of the nodes of this graph that it reads from.
         number: The number of a node.
+        outputs: What leaves the graph.
     """
 
     path: str
@@ -29,19 +30,23 @@ class Scope:
     reads: Sequence[tuple[ir.Value, ...]]
     predecessors: Sequence[tuple[int, ...]]
     number: dict[ir.Node, int]
+    outputs: Sequence[ir.Value]
 
     def values(
         self, size: Callable[[ir.Value], int | None]
     ) -> tuple[list[tuple[int, int, list[int]]], list[int]]:
-        """Returns ``(producer, bytes, consumers)`` of every value that nodes read.
+        """Returns ``(producer, bytes, consumers)`` of every value but weights.
 
-        Weights are left out. The producer of a graph input or outer value is -1. Bytes are 0 where
-        the size is unknown; the second list holds the positions of those rows.
+        The producer of a graph input or outer value is -1, and so is the consumer of a graph
+        output: the caller. Bytes are 0 where the size is unknown; the second list holds the
+        positions of those rows.
         """
         consumers: dict[ir.Value, list[int]] = {}
         for number, reads in enumerate(self.reads):
             for value in reads:
                 consumers.setdefault(value, []).append(number)
+        for value in self.outputs:
+            consumers.setdefault(value, []).append(-1)
         unknown: list[int] = []
         rows: list[tuple[int, int, list[int]]] = []
         for value, readers in consumers.items():
@@ -55,7 +60,7 @@ class Scope:
         return rows, unknown
 
 
-def scope_of(path: str, graph: Iterable[ir.Node]) -> Scope:
+def scope_of(path: str, graph: ir.Graph) -> Scope:
     """Returns the dependencies of one graph, whose nodes must be in topological order."""
     nodes = tuple(graph)
     number = {node: i for i, node in enumerate(nodes)}
@@ -72,7 +77,7 @@ def scope_of(path: str, graph: Iterable[ir.Node]) -> Scope:
             if producer is not None and producer in number:
                 before[number[producer]] = None
         predecessors.append(tuple(before))
-    return Scope(path, nodes, reads, predecessors, number)
+    return Scope(path, nodes, reads, predecessors, number, tuple(graph.outputs))
 
 
 @final

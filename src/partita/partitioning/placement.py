@@ -83,7 +83,7 @@ def place(
     claims: Claims,
     rules: Rules,
     values: Values,
-    placed: Mapping[str, Sequence[int]],
+    placed: Sequence[Sequence[int]],
 ) -> Placement:
     """Forms the regions of one scope.
 
@@ -94,16 +94,16 @@ def place(
         claims: Who takes which node.
         rules: Size limits and connectedness.
         values: What flows between nodes, from :meth:`Scope.values`.
-        placed: Regions that the model came with, by name.
+        placed: Nodes of the regions that the model came with.
     """
     labels = _Labels(claims, slots, scope)
     grown, matched = _chosen_groups(model, labels)
-    units, grown = _contracted(scope, list(placed.values()), matched, grown)
+    units, grown = _contracted(scope, placed, matched, grown)
     reviewed: dict[tuple[int, ...], Region] = {}
     while True:
         before = len(labels.refusals)
         grown = [(slot, group) for slot, group in grown if not labels.is_banned(group[0], slot)]
-        closed = [*placed.values(), *(group for _, group in grown)]
+        closed = [*placed, *(group for _, group in grown)]
         fusion, members = _fused(labels, units, closed, values, rules)
         members += grown
         _review(model, labels, members, rules, reviewed)
@@ -176,7 +176,7 @@ def _chosen_groups(
 
 def _contracted(
     scope: Scope,
-    placed: list[Sequence[int]],
+    placed: Sequence[Sequence[int]],
     matched: list[tuple[int, ...]],
     grown: list[tuple[int, tuple[int, ...]]],
 ) -> tuple[Units, list[tuple[int, tuple[int, ...]]]]:
@@ -223,7 +223,7 @@ def _fused(
     if not isinstance(units.unit, range):
         unit = units.unit
         values = [
-            (unit[p] if p >= 0 else -1, size, sorted({unit[c] for c in consumers}))
+            (unit[p] if p >= 0 else -1, size, sorted({unit[c] if c >= 0 else -1 for c in consumers}))
             for p, size, consumers in values
         ]
     fusion = fuse(units.predecessors, unit_types, values=values, connected=connected)

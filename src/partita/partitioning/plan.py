@@ -49,8 +49,8 @@ class Plan:
         request: The rules as written.
         lower_bound: No plan that respects the same claims has fewer regions.
         proved_minimal: Whether the number of regions is known to be the least.
-        crossing_bytes: Bytes that pass between regions and host in one run.
-        crossing_unknown: Values that cross and whose size is unknown (they count as 0 bytes).
+        crossing_bytes: Bytes that pass between regions, host and caller in one run.
+        crossing_unknown: Crossings of values whose size is unknown (they count as 0 bytes).
         model_hash: Hash of the model the plan was made for (``""``: taken from ``model``).
         mismatches: What of a loaded plan no longer fits its model.
         backends: The live backends in order of preference.

@@ -18,6 +18,11 @@ _DOMINATORS = 48
 """States of a layer that each other state is compared with; more prune little and cost much."""
 
 
+_BRANCHING, _BITS_A_TOLL = 3, 4096
+"""What a state costs beside its nodes, and how much longer sets make all of it cost as much again,
+in nodes placed."""
+
+
 class _State(NamedTuple):
     """Everything reached by some sequence.
 
@@ -82,6 +87,7 @@ class Search:
             if kind >= 0:
                 self._levels[kind][runs.own[v]] |= 1 << v
         self._start = self._first(runs)
+        self._toll = 1 + size // _BITS_A_TOLL
         self.spent = 0
 
     def within(self, length: int, width: int, effort: int) -> Found:
@@ -157,7 +163,7 @@ class Search:
                     stack.append(w)
                 else:
                     released.append(w)
-        self.spent += count
+        self.spent += (count + _BRANCHING) * self._toll
         return done, list(dict.fromkeys(released)) if len(released) > 1 else released
 
     def _settle(self, done: int, ready: list[int]) -> tuple[int, list[int]]:

@@ -61,11 +61,15 @@ class _Part:
 
     def search(self, effort: int) -> int:
         """Improves the sequence or proves it; returns the effort spent."""
-        search = Search(self.graph, self.runs)
         width = _WIDENING
+        size = len(self.graph.kinds)
+        if size * width > effort:
+            self.best = replace(self.best, method="beam")
+            return 0
+        search = Search(self.graph, self.runs)
         while not self.best.proved:
             left = effort - search.spent
-            if width * len(self.graph.kinds) > left and search.spent or left <= 0:
+            if left <= 0:
                 break
             found = search.within(len(self.best.kinds) - 1, width, left)
             if found.sequence:

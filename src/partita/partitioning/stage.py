@@ -14,7 +14,7 @@ from partita.inferring.costs import value_bytes
 from partita.model import Model, bodies
 from partita.partitioning.check import check
 from partita.partitioning.claims import Refusal, Slot, claim, slots_of
-from partita.partitioning.crossing import crossing_bytes
+from partita.partitioning.crossing import Traffic, crossing_bytes
 from partita.partitioning.dependencies import Scope, scope_of
 from partita.partitioning.placement import Values, place, region_of
 from partita.partitioning.plan import BackendSetting, Plan
@@ -166,9 +166,10 @@ def checked(scope: Scope, numbers: Sequence[Sequence[int]]) -> tuple[list[int], 
 
 
 def crossings(values: Values, unknown_rows: Sequence[int], home: Sequence[int]) -> tuple[int, int]:
-    """Returns the bytes that cross, and how many values of unknown size cross."""
-    ones = [(values[i][0], 1, values[i][2]) for i in unknown_rows]
-    return crossing_bytes(values, home), sum(crossing_bytes([row], home) > 0 for row in ones)
+    """Returns the bytes that cross, and how often values of unknown size cross."""
+    flows = [Traffic(*value) for value in values]
+    ones = [flows[i]._replace(size=1) for i in unknown_rows]
+    return crossing_bytes(home, flows), crossing_bytes(home, ones)
 
 
 def _placed_groups(scope: Scope, known: Mapping[str, Mapping[str, Any]]) -> dict[str, list[int]]:

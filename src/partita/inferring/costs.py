@@ -1,0 +1,216 @@
+"""What a node costs: floating-point operations and bytes moved, from shapes alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import onnx_ir as ir
+
+Shape = tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The analytic cost of running one node once.
+
+    Attributes:
+        flops: Floating-point operations (a multiply-add counts as two); ``None`` if a shape is
+            unknown. Moving data (Reshape, Concat, Gather …) counts as 0.
+        bytes_read: Bytes of all inputs, weights included; ``None`` if a shape is unknown.
+        bytes_written: Bytes of all outputs; ``None`` if a shape is unknown.
+    """
+
+    flops: int | None
+    bytes_read: int | None
+    bytes_written: int | None
+
+
+def node_cost(node: ir.Node) -> Cost:
+    """Returns the cost of a node; parts of it are ``None`` where shapes are unknown."""
+    inputs = [v for v in node.inputs if v is not None]
+    outputs = [v for v in node.outputs if v.name]
+    return Cost(_flops(node), _total(inputs), _total(outputs))
+
+
+def value_bytes(value: ir.Value) -> int | None:
+    """Returns the bytes of a tensor value, ``None`` if its shape or dtype is unknown."""
+    shape, dtype = value.shape, value.dtype
+    if shape is None or dtype is None or dtype == ir.DataType.STRING:
+        return None
+    count = 1
+    for dim in shape:
+        if type(dim) is not int:
+            return None
+        count *= dim
+    return math.ceil(count * dtype.bitwidth / 8)
+
+
+def _total(values: Sequence[ir.Value]) -> int | None:
+    sizes = [value_bytes(v) for v in values]
+    return None if any(s is None for s in sizes) else sum(s for s in sizes if s is not None)
+
+
+def shape_of(value: ir.Value | None) -> Shape | None:
+    """Returns a fully known shape, otherwise ``None``."""
+    if value is None or value.shape is None:
+        return None
+    dims = tuple(d for d in value.shape if isinstance(d, int))
+    return dims if len(dims) == len(value.shape) else None
+
+
+def _flops(node: ir.Node) -> int | None:
+    rule = _RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    if rule is None:
+        return _FREE.get(node.op_type, _each_output(1)(node))
+    return rule(node)
+
+
+def _each_output(factor: int) -> Callable[[ir.Node], int | None]:
+    def rule(node: ir.Node) -> int | None:
+        shape = shape_of(node.outputs[0]) if node.outputs else None
+        return None if shape is None else factor * math.prod(shape)
+
+    return rule
+
+
+def _each_input(factor: int) -> Callable[[ir.Node], int | None]:
+    def rule(node: ir.Node) -> int | None:
+        shape = shape_of(node.inputs[0]) if node.inputs else None
+        return None if shape is None else factor * math.prod(shape)
+
+    return rule
+
+
+def _matmul(node: ir.Node) -> int | None:
+    left, out = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    if not left or out is None:
+        return None
+    return 2 * math.prod(out) * left[-1]
+
+
+def _gemm(node: ir.Node) -> int | None:
+    left, out = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    if left is None or len(left) != 2 or out is None:
+        return None
+    inner = left[0] if node.attributes.get_int("transA", 0) else left[1]
+    bias = math.prod(out) if len(node.inputs) > 2 else 0
+    return 2 * math.prod(out) * inner + bias
+
+
+def _conv(node: ir.Node) -> int | None:
+    weight, out = shape_of(node.inputs[1]), shape_of(node.outputs[0])
+    if weight is None or out is None:
+        return None
+    bias = math.prod(out) if len(node.inputs) > 2 else 0
+    return 2 * math.prod(out) * math.prod(weight[1:]) + bias
+
+
+def _conv_transpose(node: ir.Node) -> int | None:
+    source, weight = shape_of(node.inputs[0]), shape_of(node.inputs[1])
+    return (
+        None if source is None or weight is None else 2 * math.prod(source) * math.prod(weight[1:])
+    )
+
+
+def _pool(node: ir.Node) -> int | None:
+    out = shape_of(node.outputs[0])
+    kernel = node.attributes.get_ints("kernel_shape", ())
+    return None if out is None else math.prod(out) * math.prod(kernel)
+
+
+def _recurrent(gates: int) -> Callable[[ir.Node], int | None]:
+    """Weights of all gates meet the input and the state once a step and batch row."""
+
+    def rule(node: ir.Node) -> int | None:
+        source, weight = shape_of(node.inputs[0]), shape_of(node.inputs[1])
+        recurrence = shape_of(node.inputs[2])
+        if source is None or weight is None or recurrence is None or len(source) != 3:
+            return None
+        rows = source[0] * source[1]
+        cell = weight[0] * recurrence[2]
+        return rows * (2 * math.prod(weight) + 2 * math.prod(recurrence) + gates * 4 * cell)
+
+    return rule
+
+
+def _attention(node: ir.Node) -> int | None:
+    query, key, value = (shape_of(v) for v in node.inputs[:3])
+    if query is None or key is None or value is None:
+        return None
+    if len(query) == 4:
+        batch, heads, rows, width = query
+        columns, depth = key[2], value[3]
+    else:
+        batch, rows, width = query
+        heads, columns, depth = 1, key[1], value[2]
+    return batch * heads * rows * columns * (2 * width + 2 * depth + 5)
+
+
+def _einsum(node: ir.Node) -> int | None:
+    equation = node.attributes.get_string("equation", "").replace(" ", "")
+    terms = equation.split("->")[0].split(",")
+    sizes: dict[str, int] = {}
+    for term, value in zip(terms, node.inputs, strict=False):
+        shape = shape_of(value)
+        if shape is None or len(term) != len(shape):
+            return None
+        sizes.update(zip(term, shape, strict=True))
+    return 2 * math.prod(sizes.values())
+
+
+_RULES: Mapping[str, Callable[[ir.Node], int | None]] = {
+    "MatMul": _matmul,
+    "MatMulInteger": _matmul,
+    "QLinearMatMul": _matmul,
+    "Gemm": _gemm,
+    "Conv": _conv,
+    "ConvInteger": _conv,
+    "ConvTranspose": _conv_transpose,
+    "Einsum": _einsum,
+    "Attention": _attention,
+    "RNN": _recurrent(1),
+    "GRU": _recurrent(3),
+    "LSTM": _recurrent(4),
+    "MaxPool": _pool,
+    "AveragePool": _pool,
+    "LpPool": _pool,
+    "GlobalAveragePool": _each_input(1),
+    "GlobalMaxPool": _each_input(1),
+    "Softmax": _each_input(5),
+    "LogSoftmax": _each_input(6),
+    "LayerNormalization": _each_input(8),
+    "RMSNormalization": _each_input(5),
+    "GroupNormalization": _each_input(8),
+    "InstanceNormalization": _each_input(8),
+    "BatchNormalization": _each_input(4),
+    "LRN": _each_input(8),
+    "Gelu": _each_input(8),
+    "Erf": _each_input(8),
+    "Tanh": _each_input(6),
+    "Sigmoid": _each_input(4),
+    "Exp": _each_input(4),
+    "Resize": _each_output(7),
+    "GridSample": _each_output(10),
+    **{
+        name: _each_input(1)
+        for name in (
+            "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum "
+            "ReduceLogSumExp ReduceSumSquare ArgMax ArgMin TopK CumSum"
+        ).split()
+    },
+}
+_FREE: Mapping[str, int] = dict.fromkeys(
+    (
+        "Identity Reshape Flatten Squeeze Unsqueeze Transpose Concat Split Slice Gather GatherND "
+        "GatherElements ScatterND ScatterElements Scatter Expand Tile Pad Shape Size Constant "
+        "ConstantOfShape Cast CastLike Range SpaceToDepth DepthToSpace Dropout EyeLike OneHot "
+        "NonZero Compress If Loop Scan ReverseSequence SequenceConstruct SequenceAt SequenceInsert "
+        "SequenceEmpty SequenceErase SequenceLength SplitToSequence ConcatFromSequence Optional "
+        "OptionalGetElement OptionalHasElement CenterCropPad Trilu Unique"
+    ).split(),
+    0,
+)
