@@ -6,12 +6,16 @@ sizes; none is meant to be trained.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 
-def convolution(inputs: int, outputs: int, size: int, stride: int = 1, groups: int = 1) -> nn.Module:
+def convolution(
+    inputs: int, outputs: int, size: int, stride: int = 1, groups: int = 1
+) -> nn.Module:
     """A convolution that keeps height and width up to its stride, and its normalisation."""
     conv = nn.Conv2d(inputs, outputs, size, stride, size // 2, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(outputs))
@@ -52,10 +56,10 @@ def resnet(depths: tuple[int, ...] = (3, 4, 6, 3), width: int = 64) -> nn.Module
 
 def mobilenet() -> nn.Module:
     """MobileNetV2 (Sandler et al. 2018)."""
-    rows = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2))
+    rows = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1))
     layers: list[nn.Module] = [convolution(3, 32, 3, 2), nn.ReLU6()]
     channels = 32
-    for factor, outputs, repeats, first_stride in (*rows, (6, 320, 1, 1)):
+    for factor, outputs, repeats, first_stride in (*rows, (6, 160, 3, 2), (6, 320, 1, 1)):
         for block in range(repeats):
             inner, stride = channels * factor, first_stride if block == 0 else 1
             path = nn.Sequential(
@@ -104,8 +108,8 @@ class Unet(nn.Module):
         super().__init__()
         sizes = [width << i for i in range(levels + 1)]
         self.first = nn.Conv2d(3, width, 3, padding=1)
-        self.down = nn.ModuleList(self.block(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
-        self.up = nn.ModuleList(self.block(a + b, a) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.down = nn.ModuleList(self.block(a, b) for a, b in pairwise(sizes))
+        self.up = nn.ModuleList(self.block(a + b, a) for a, b in pairwise(sizes))
         self.last = nn.Conv2d(width, 3, 1)
 
     @staticmethod
@@ -220,7 +224,7 @@ class Dlrm(nn.Module):
 
     @staticmethod
     def perceptron(*sizes: int) -> nn.Module:
-        pairs = zip(sizes, sizes[1:], strict=False)
+        pairs = pairwise(sizes)
         return nn.Sequential(*(m for a, b in pairs for m in (nn.Linear(a, b), nn.ReLU())))
 
     def forward(self, dense: Tensor, index: Tensor) -> Tensor:

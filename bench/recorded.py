@@ -49,7 +49,7 @@ def models(folder: str | Path) -> list[Recorded]:
 
 
 def light_models() -> list[Recorded]:
-    """Returns the nine ``light_*`` models inside the onnx package, with the inputs it feeds them."""
+    """Returns the nine ``light_*`` models of the onnx package, with the inputs it feeds them."""
     folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
     found = []
     for path in sorted(folder.glob("light_*.onnx")):

@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import Any, final
 
 import numpy as np
+
 from recorded import PARTS, cache
 
 SEED = 2026

@@ -12,7 +12,7 @@ import partita
 
 SOURCE = Path(partita.__file__).parent
 ORDER = [
-    {"errors", "files"},
+    {"collector", "errors", "files"},
     {"model"},
     {"subgraph"},
     {"ops"},

@@ -78,7 +78,8 @@ class Model:
             path, graph = stack.pop()
             yield path, graph
             for node in graph:
-                stack.extend(bodies(node))
+                if node.attributes:
+                    stack.extend(bodies(node))
 
     @cached_property
     def hash(self) -> str:

@@ -72,13 +72,13 @@ def cut(
     chosen = tuple(nodes)
     members = set(chosen)
     reads: dict[ir.Value, None] = {}
-    inner_bodies = {g for node in chosen for g in _all_bodies(node)}
+    inner_bodies = {g for node in chosen if node.attributes for g in _all_bodies(node)}
     for node in chosen:
         for value in node.inputs:
             if value is not None:
                 reads[value] = None
-        for value in captures(node):
-            reads[value] = None
+        if node.attributes:
+            reads.update(dict.fromkeys(captures(node)))
     made = [v for node in chosen for v in node.outputs]
     own = set(made)
     external = [v for v in reads if v not in own]

@@ -17,6 +17,7 @@ from partita import subgraph
 from partita.backends.contract import Backend, Executable, Region
 from partita.model import Model, bodies, captures
 from partita.partitioning.plan import Plan
+from partita.running.ownership import owning
 
 OPSET = 17
 WIDTH = 18  # 18 x 18 floats are too many bytes to travel into a region as a constant
@@ -63,7 +64,7 @@ class Binding(Numpy):
     name = "binding"
 
     def compile(self, region: Region) -> Any:
-        return Bindable(evaluator(region, region.parameters[::2]))
+        return Bindable(owning(evaluator(region, region.parameters[::2])))
 
     def owns(self, region: Region) -> tuple[str, ...]:
         return region.parameters[1::2]
@@ -375,6 +376,13 @@ class Kit:
     random_plan = staticmethod(random_plan)
     region_of = staticmethod(region_of)
     feeds_for = staticmethod(feeds_for)
+
+    def plan(self, regions: Any, host: Any, backends: Any, model: Model) -> Plan:
+        return Plan(tuple(regions), host, backends=tuple(backends), model=model)
+
+    def run_model(self, model: Any, inputs: Sequence[str]) -> Callable[..., Any]:
+        run = reference(ir.to_proto(model.ir))
+        return lambda *arrays: run.run(None, dict(zip(inputs, arrays, strict=True)))
 
     def proto(self, seed: int) -> onnx.ModelProto:
         return Graphs(seed, odd_names=zlib.crc32(str(seed).encode()) % 3 == 0).model()

@@ -75,9 +75,16 @@ def _given_shape(node: ir.Node) -> str | None:
 def _aligned_shrinking(node: ir.Node) -> str | None:
     """Aligns to the rounded output size where ONNX aligns to the exact one."""
     mode = node.attributes.get_string("coordinate_transformation_mode", "half_pixel")
-    scales = _input(node, 2)
-    if mode != "align_corners" or scales is None or _elements(scales) == 0:
+    data, scales = _input(node, 0), _input(node, 2)
+    if mode != "align_corners" or data is None or scales is None or _elements(scales) == 0:
         return None
+    if scales.const_value is not None and data.shape is not None:
+        factors = scales.const_value.numpy().tolist()
+        sizes = [d if isinstance(d, int) else 0.5 for d in data.shape]
+        if len(factors) == len(sizes) and all(
+            f == 1 or float(f * d).is_integer() for f, d in zip(factors, sizes, strict=True)
+        ):
+            return None
     return (
         "attribute 'coordinate_transformation_mode' is align_corners and scales are given; ONNX "
         "Runtime's Resize kernel aligns to the rounded size"
@@ -97,7 +104,13 @@ def _rounds(node: ir.Node) -> str:
     return f"ONNX Runtime's {node.op_type} kernel rounds more than ONNX's own tests of the op allow"
 
 
-def _draws(node: ir.Node) -> str | None:
+def _dropout(node: ir.Node) -> str | None:
+    """Draws numbers of its own in training; before opset 12 its mask is false where nothing drops."""
+    if (node.version or 1) < 12 and len(node.outputs) > 1 and node.outputs[1].name:
+        return (
+            f"output '{node.outputs[1].name}' is a mask, which ONNX Runtime's Dropout kernel of before "
+            "opset 12 leaves empty"
+        )
     mode = _input(node, 2)
     if mode is None or mode.const_value is not None and not mode.const_value.numpy().any():
         return None
@@ -181,7 +194,7 @@ _ROWS: Mapping[tuple[str, str], Callable[[ir.Node], str | None]] = {
     ("", "ReduceMin"): _empty_of_bool,
     ("", "DFT"): _rounds,
     ("", "STFT"): _rounds,
-    ("", "Dropout"): _draws,
+    ("", "Dropout"): _dropout,
     ("", "Attention"): _attention,
     ("", "Scan"): _shapeless_body,
 }

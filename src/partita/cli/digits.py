@@ -1,4 +1,4 @@
-"""The small model and the real images of ``partita demo``: hand-written digits, read by a trained net.
+"""The trained net and the real images of ``partita demo``: hand-written digits.
 
 Source of the images: E. Alpaydin and C. Kaynak, "Optical Recognition of Handwritten Digits" (UCI
 Machine Learning Repository, 1998), the 1,797 images that scikit-learn carries.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -53,9 +53,7 @@ def model_path() -> Path:
     )
 
 
-def held_out() -> tuple[
-    np.ndarray[Any, np.dtype[np.float32]], np.ndarray[Any, np.dtype[np.int64]]
-]:
+def held_out() -> tuple[np.ndarray[Any, np.dtype[np.float32]], np.ndarray[Any, np.dtype[np.int64]]]:
     """Returns the images and labels that the model was not trained on; see :class:`Split`.
 
     Raises:
@@ -82,11 +80,10 @@ def split() -> Split:
 
 def _digits() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     try:
-        from sklearn.datasets import load_digits  # pyright: ignore
+        from sklearn import datasets  # pyright: ignore
     except ImportError as error:
         raise BackendUnavailableError(
             "the digits are read from scikit-learn, which is not installed: "
             'pip install "partita[demo]"'
         ) from error
-    pixels, labels = load_digits(return_X_y=True)  # pyright: ignore
-    return np.asarray(pixels), np.asarray(labels)
+    return cast("tuple[Any, Any]", datasets.load_digits(return_X_y=True))  # pyright: ignore

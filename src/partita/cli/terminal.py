@@ -11,7 +11,7 @@ from partita.cli.answer import Answer
 from partita.cli.options import Display
 from partita.errors import printable
 from partita.reporting.documents import document, dumps
-from partita.reporting.tables import TEXT_WIDTH, Table, renderable
+from partita.reporting.tables import TEXT_WIDTH, Table, renderable, text
 
 LINE_LIMIT = 2000
 
@@ -33,26 +33,29 @@ def show(answer: Answer, display: Display) -> None:
     if display.json:
         print(dumps(document(answer.verb, **answer.content)), flush=True)
         return
+    parts = [part if isinstance(part, Table) else _lines(part) for part in answer.body]
+    if sys.stdout.isatty():
+        _print_coloured(parts)
+    else:
+        texts = [text([part], TEXT_WIDTH) if isinstance(part, Table) else part for part in parts]
+        print("\n\n".join(texts), flush=True)
+
+
+def _lines(part: str) -> str:
+    return "\n".join(printable(line, LINE_LIMIT) for line in part.split("\n"))
+
+
+def _print_coloured(parts: list[str | Table]) -> None:
     from rich.console import Console
 
-    console = Console(
-        file=sys.stdout,
-        width=None if sys.stdout.isatty() else TEXT_WIDTH,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        soft_wrap=False,
-    )
-    for i, part in enumerate(answer.body):
+    console = Console(highlight=False, markup=False, emoji=False)
+    for i, part in enumerate(parts):
+        if i:
+            console.print()
         if isinstance(part, Table):
-            if i:
-                console.print()
             console.print(renderable(part))
         else:
-            console.print(
-                "\n".join(printable(line, LINE_LIMIT) for line in part.split("\n")), soft_wrap=True
-            )
-    sys.stdout.flush()
+            console.print(part, soft_wrap=True)
 
 
 @contextlib.contextmanager

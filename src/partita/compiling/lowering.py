@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 import onnx_ir as ir
 
-from partita.backends.contract import Call, Executable, Region
+from partita.backends.contract import Call, Executable, FunctionExecutable, Region
 from partita.backends.host import Body, control_flow, operator
 from partita.compiling.detached import detached
 from partita.compiling.order import Unit, execution_order, needed
@@ -215,10 +215,10 @@ def _region_task(scope: _Scope, compiled: Compiled, handed_out: frozenset[ir.Val
     )
     inputs = tuple(scope.read(v) for v in reads)
     outputs = tuple(scope.make(v) for v in region.cut.outputs)
-    if isinstance(compiled.call, Executable):
-        # The bound method spares the look-up of __call__ on every run.
-        return Task(step, compiled.call.__call__, inputs, outputs, compiled.call)
     call = compiled.call
+    if isinstance(call, Executable) and not isinstance(call, FunctionExecutable):
+        # The bound method spares the look-up of __call__ on every run.
+        return Task(step, call.__call__, inputs, outputs, call)
     if not handed_out.isdisjoint(region.cut.outputs):
         call = owning(call)
     return Task(step, call, inputs, outputs)

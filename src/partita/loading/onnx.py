@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
-from partita.errors import InvalidModelError, ModelError, UnsupportedModelError
+from partita.errors import InvalidModelError, LimitError, ModelError, UnsupportedModelError
 from partita.loading import regions
 from partita.loading.build import Builder
 from partita.loading.external import ExternalData
@@ -30,16 +30,22 @@ def parse(data: bytes | memoryview, file: str) -> onnx.ModelProto:
     """Returns the message that ``data`` encode.
 
     Raises:
-        InvalidModelError: They encode none, are cut short, or nest too deeply for protobuf.
+        InvalidModelError: They encode none, or are cut short.
+        LimitError: Messages are nested too deeply for protobuf.
     """
     if not len(data):
         raise InvalidModelError("the file is empty", file=file)
     try:
         return onnx.ModelProto.FromString(data)  # pyright: ignore[reportArgumentType]
-    except DecodeError:
+    except DecodeError as error:
+        if "MaxDepth" in str(error):
+            raise LimitError(
+                "its messages are nested deeper than 100, which is about 32 bodies inside each "
+                "other; protobuf ends there",
+                file=file,
+            ) from None
         raise InvalidModelError(
-            f"its {len(data):,} bytes are no ONNX model: damaged, cut short, nested deeper than "
-            "100 messages (about 32 bodies), or of another format",
+            f"its {len(data):,} bytes are no ONNX model: damaged, cut short or of another format",
             file=file,
         ) from None
 

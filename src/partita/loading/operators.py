@@ -73,7 +73,7 @@ def signature(op_type: str, domain: str, opset: int) -> Signature | None:
     return Signature(
         (found.min_input, found.max_input),
         (found.min_output, found.max_output),
-        {name: _NUMBERS[a.type.name] for name, a in found.attributes.items()},
+        {name: _type_number(a) for name, a in found.attributes.items()},
         frozenset(name for name, a in found.attributes.items() if a.required),
     )
 
@@ -94,15 +94,21 @@ def why_illegal(
         ("output", outputs, allowed.outputs),
     ):
         if found < least or found > most:
-            return f"has {found} {what}s; it takes {_range(least, most)}"
+            plural = "" if found == 1 else "s"
+            return f"has {found} {what}{plural}; its op takes {_range(least, most)}"
     missing = allowed.required - attributes.keys()
     if missing:
         return f"lacks attribute '{min(missing)}'"
     for name, number in attributes.items():
         wanted = allowed.attributes.get(name, number)
         if wanted != number:
-            return f"has attribute '{name}' of type {_type(number)}; it is {_type(wanted)}"
+            return f"has attribute '{name}' of type {_type(number)}; its op wants {_type(wanted)}"
     return None
+
+
+def _type_number(attribute: onnx.defs.OpSchema.Attribute) -> int:
+    # The enumeration is not the protobuf one, but has the same names.
+    return _NUMBERS[str(attribute.type).rpartition(".")[2]]
 
 
 def _range(least: int, most: int) -> str:

@@ -63,7 +63,8 @@ def _load_other(source: Any, folder: Path | None, limits: Limits) -> Model:
         path = Path(source)  # pyright: ignore[reportUnknownArgumentType]
         return _loader(path)(path, limits)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return load_proto(parse(bytes(source), "<bytes>"), "<bytes>", folder, limits)
+        data = bytes(source)  # pyright: ignore[reportUnknownArgumentType]
+        return load_proto(parse(data, "<bytes>"), "<bytes>", folder, limits)
     if isinstance(source, onnx.ModelProto):
         return load_proto(source, "<ModelProto>", folder, limits)
     if isinstance(source, ir.Model):

@@ -54,10 +54,9 @@ def export(source: Any, example_inputs: Any, dynamic_shapes: Any) -> ir.Model:
         raise UsageError("an ExportedProgram brings its inputs and shapes along; give it alone")
     import torch
 
-    arguments: tuple[Any, ...] = ()
-    if example_inputs is not None:
-        given: Any = example_inputs
-        arguments = tuple(given) if isinstance(given, tuple) else (given,)
+    arguments: Any = () if example_inputs is None else example_inputs
+    if type(arguments) is not tuple:
+        arguments = (arguments,)
     try:
         with _quiet(name):
             program = torch.onnx.export(

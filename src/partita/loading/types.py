@@ -95,7 +95,7 @@ def data_type(number: int) -> ir.DataType | None:
         return ir.DataType(number)
     except ValueError:
         raise InvalidModelError(
-            f"its element type is number {number}; ONNX has 1 to {max(ir.DataType)}"
+            f"its element type is number {number}; ONNX has 1 to {max(ir.DataType).value}"
         ) from None
 
 

@@ -63,8 +63,9 @@ def validate(proto: onnx.ModelProto, file: str, limits: Limits) -> Structure:
         main.check_main(proto.graph)
         in_order = main.in_order
         written: dict[functions.Identifier, functions.Calls] = {}
+        known = frozenset(called)
         for identifier, function in called.items():
-            check = _function_check(file, limits, identifier, function, called.keys())
+            check = _function_check(file, limits, identifier, function, known)
             check.check_function(function)
             written[identifier] = check.rules.calls
             in_order &= check.in_order
@@ -94,7 +95,7 @@ def _function_check(
     limits: Limits,
     identifier: functions.Identifier,
     function: onnx.FunctionProto,
-    known: Iterable[functions.Identifier],
+    known: frozenset[functions.Identifier],
 ) -> _GraphCheck:
     where = f"{file}: function '{functions.shown(identifier)}'"
     declared = frozenset([*function.attribute, *(a.name for a in function.attribute_proto)])
@@ -102,7 +103,7 @@ def _function_check(
         imported = opsets.imports(function.opset_import, onnx.IR_VERSION)
     except ModelError as error:
         raise placed(error, where) from None
-    rules = NodeRules(imported, frozenset(known), declared, functions.Calls(), limits.name_length)
+    rules = NodeRules(imported, known, declared, functions.Calls(), limits.name_length)
     return _GraphCheck(where, limits, rules)
 
 

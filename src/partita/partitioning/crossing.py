@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 
@@ -19,18 +19,9 @@ _MANY_PLACES = 16
 """A value that goes to more places than this suggests no place for its other readers."""
 
 
-class Traffic(NamedTuple):
-    """A value and where it goes.
-
-    Attributes:
-        producer: The node that makes it; -1 if it comes from outside the graph.
-        size: Its bytes; 0 if unknown.
-        consumers: The nodes that read it, and -1 if it leaves the graph.
-    """
-
-    producer: int
-    size: int
-    consumers: Sequence[int]
+Traffic = tuple[int, int, Sequence[int]]
+"""A value and where it goes: the node that makes it (-1: it comes from outside the graph), its bytes
+(0: unknown), and the nodes that read it (-1: it leaves the graph)."""
 
 
 def crossing_bytes(places: Sequence[int], values: Sequence[Traffic]) -> int:
@@ -60,8 +51,8 @@ class Ledger:
 
     Attributes:
         position: The batch of each node and -1 for separators; one more -1 for the outside.
-        inputs: For each free node the values that it reads, by index.
-        outputs: For each free node the values that it makes.
+        inputs: For each free node the values that it reads, by index; None for other nodes.
+        outputs: For each node the values that it makes and that free nodes touch.
         producer: For each value that a free node touches the node that makes it.
         readers: For each such value how many nodes read it at each place.
         weight: For each such value the cost of one crossing.
@@ -71,28 +62,37 @@ class Ledger:
         self, position: Iterable[int], free: Iterable[int], values: Sequence[Traffic]
     ) -> None:
         self.position = [*position, HOST]
-        self.inputs: dict[int, list[int]] = {v: [] for v in free}
-        self.outputs: dict[int, list[int]] = {v: [] for v in self.inputs}
+        self.inputs: list[list[int] | None] = [None] * len(self.position)
+        self.outputs: list[list[int]] = [[] for _ in self.position]
+        for v in free:
+            self.inputs[v] = []
         self.producer: dict[int, int] = {}
         self.readers: dict[int, dict[int, int]] = {}
         self.weight: dict[int, int] = {}
         unit = sum(len(consumers) for _, _, consumers in values) + 1
         for index, (producer, size, consumers) in enumerate(values):
-            distinct = dict.fromkeys(consumers)
-            movable = [c for c in distinct if c in self.inputs]
-            if producer in self.outputs:
-                self.outputs[producer].append(index)
-            elif not movable:
-                continue
-            for c in movable:
-                self.inputs[c].append(index)
-            counts: dict[int, int] = {}
-            for c in distinct:
-                place = self.position[c]
-                counts[place] = counts.get(place, 0) + 1
+            if self._enter(index, producer, consumers):
+                self.weight[index] = size * unit + 1
+
+    def _enter(self, index: int, producer: int, consumers: Iterable[int]) -> bool:
+        """Notes who makes and reads a value; says whether any of them is free."""
+        position, inputs = self.position, self.inputs
+        touched = inputs[producer] is not None
+        counts: dict[int, int] = {}
+        for c in consumers:
+            place = position[c]
+            values = inputs[c]
+            if values is not None:
+                if values and values[-1] == index:
+                    continue
+                values.append(index)
+                touched = True
+            counts[place] = counts.get(place, 0) + 1
+        if touched:
             self.producer[index] = producer
             self.readers[index] = counts
-            self.weight[index] = size * unit + 1
+            self.outputs[producer].append(index)
+        return touched
 
     def cost(self) -> int:
         """Returns what the values that free nodes touch cost."""
@@ -106,7 +106,7 @@ class Ledger:
         """Returns by how much the cost would rise if the node moved to that place."""
         position, weight = self.position, self.weight
         here, total = position[node], 0
-        for value in self.inputs[node]:
+        for value in self.inputs[node] or ():
             home, readers = position[self.producer[value]], self.readers[value]
             if here != home and readers[here] == 1:
                 total -= weight[value]
@@ -121,7 +121,7 @@ class Ledger:
         """Moves a free node."""
         here = self.position[node]
         self.position[node] = place
-        for value in self.inputs[node]:
+        for value in self.inputs[node] or ():
             readers = self.readers[value]
             readers[place] = readers.get(place, 0) + 1
             readers[here] -= 1
@@ -131,7 +131,7 @@ class Ledger:
     def suggestions(self, node: int) -> set[int]:
         """Returns the places at which a value that the node touches is made or read."""
         found: set[int] = set()
-        for value in self.inputs[node]:
+        for value in self.inputs[node] or ():
             found.add(self.position[self.producer[value]])
             if len(self.readers[value]) <= _MANY_PLACES:
                 found.update(self.readers[value])

@@ -17,46 +17,48 @@ from partita.partitioning.crossing import Ledger
 from partita.partitioning.cut import SINK, SOURCE, Network
 from partita.partitioning.moving import Placement
 
-def expand(placement: Placement, rising: bool, effort: int) -> tuple[int, int]:
+def expand(placement: Placement, free: list[int], rising: bool, effort: int) -> tuple[int, int]:
     """Moves nodes up (or down) into each batch in turn; returns the change and the effort spent.
 
     Args:
         placement: The nodes; moved in place.
+        free: The nodes that may move.
         rising: Whether nodes move to later batches, or to earlier ones.
-        effort: The most nodes to look at, a node once for each batch that it may move to.
+        effort: What may be spent; a mover in a small network costs two, in a larger one more.
     """
-    candidates, spent = _candidates(placement, rising, effort)
+    bounds = _highest(placement) if rising else _lowest(placement)
+    candidates = _candidates(placement, free, bounds, effort)
     position = placement.ledger.position
-    total = 0
+    total = spent = 0
     for place in sorted(candidates):
         movers = [v for v in candidates[place] if position[v] != place]
+        spent += len(movers) * (2 + len(movers) // 256)
+        if spent > effort:
+            break
         if movers:
             total += _Expansion(placement, place, movers, rising).apply()
     return total, spent
 
 
 def _candidates(
-    placement: Placement, rising: bool, effort: int
-) -> tuple[dict[int, list[int]], int]:
+    placement: Placement, free: list[int], bounds: list[int], effort: int
+) -> dict[int, list[int]]:
     """Returns, for each batch, the free nodes that may move there along with their neighbours."""
-    bounds = _highest(placement) if rising else _lowest(placement)
     batches: dict[int, list[int]] = {}
     for place, kind in enumerate(placement.sequence):
         batches.setdefault(kind, []).append(place)
     found: dict[int, list[int]] = {}
-    spent = 0
-    for v in placement.ledger.inputs:
+    for v in free:
         here, bound = placement.ledger.position[v], bounds[v]
-        if here == bound:
-            continue
         own = batches[placement.types[v]]
         first, last = min(here + 1, bound), max(here - 1, bound)
-        for place in own[bisect_left(own, first) : bisect_right(own, last)]:
+        places = own[bisect_left(own, first) : bisect_right(own, last)] if here != bound else ()
+        effort -= len(places)
+        if effort < 0:
+            return {}
+        for place in places:
             found.setdefault(place, []).append(v)
-            spent += 1
-        if spent > effort:
-            return {}, spent
-    return found, spent
+    return found
 
 
 def _highest(placement: Placement) -> list[int]:
@@ -103,7 +105,7 @@ class _Expansion:
         for v in movers:
             for value in outputs[v]:
                 self._moving_readers.setdefault(value, [])
-            for value in inputs[v]:
+            for value in inputs[v] or ():
                 self._moving_readers.setdefault(value, []).append(v)
         self._never = 1 + sum(
             self._ledger.weight[value] * (len(self._ledger.readers[value]) + 1)

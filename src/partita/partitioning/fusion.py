@@ -48,7 +48,7 @@ def fuse(
     predecessors: Sequence[Sequence[int]],
     types: Sequence[int],
     *,
-    values: Sequence[Traffic | tuple[int, int, Sequence[int]]] = (),
+    values: Sequence[Traffic] = (),
     connected: Collection[int] = (),
     effort: int = EFFORT,
 ) -> Fusion:
@@ -68,7 +68,6 @@ def fuse(
         effort: How many nodes the searches may place or move. The result depends on it, but
             never on the clock.
     """
-    traffic = [Traffic(*value) for value in values]
     present = set(types) - {HOST}
     if len(present) <= 1:
         earliest = waves(predecessors, types)
@@ -79,13 +78,13 @@ def fuse(
         shortest = shortest_sequence(condense(Precedence(predecessors, types)), effort)
         sequence, lower_bound, method = shortest.kinds, shortest.lower_bound, shortest.method
         earliest = earliest_positions(predecessors, types, sequence)
-    position = settle(predecessors, types, sequence, earliest, traffic, effort)
+    position = settle(predecessors, types, sequence, earliest, values, effort)
     split = present.intersection(connected)
     if split:
         position = join_pieces(predecessors, types, sequence, position, split)
     pieces = label_pieces(predecessors, types, position, split) if split else [HOST] * len(types)
     region, count = _number(position, pieces)
-    return Fusion(region, count, lower_bound, method, crossing_bytes(region, traffic))
+    return Fusion(region, count, lower_bound, method, crossing_bytes(region, values))
 
 
 def _number(position: Sequence[int], piece: Sequence[int]) -> tuple[tuple[int, ...], int]:

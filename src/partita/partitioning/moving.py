@@ -36,6 +36,11 @@ class Placement:
         self._forward(moving=False)
         return self._backward() + self._forward(moving=True)
 
+    def pull(self) -> int:
+        """Moves nodes from their earliest places towards their readers, in one sweep."""
+        self._forward(moving=False)
+        return self._backward()
+
     def _backward(self) -> int:
         """Moves each free node to its cheapest place, last nodes first; returns the change.
 
@@ -50,7 +55,7 @@ class Placement:
         for v in range(len(types) - 1, -1, -1):
             kind, bound = types[v], high[v]
             if kind >= 0:
-                if v in free:
+                if free[v] is not None:
                     total += self._move(v, self.low[v], bound, 1)
                 bound = position[v]
             before = bound - 1
@@ -81,7 +86,7 @@ class Placement:
                 if after > bound:
                     bound = after
             low[v] = bound
-            if moving and v in free:
+            if moving and free[v] is not None:
                 total += self._move(v, bound, self.high[v], -1)
         return total
 

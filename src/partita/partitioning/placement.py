@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import final
+from dataclasses import dataclass, field
+from typing import Any, final
 
 from partita.backends.contract import Backend, Region
 from partita.errors import InvalidModelError, UnsoundPlanError, UsageError
@@ -26,13 +26,13 @@ class Placement:
     """Where the nodes of one scope went.
 
     Attributes:
-        regions: New regions; the caller names them.
+        groups: The nodes of each new region, and the fields of its record that say who runs it.
         refusals: What was answered after the claims: by selectors, patterns, reviews and size.
         lower_bound: No plan that respects the claims has fewer regions in this scope.
         proved_minimal: Whether the number of regions is known to be the least.
     """
 
-    regions: Sequence[Region]
+    groups: Sequence[tuple[tuple[int, ...], Mapping[str, Any]]]
     refusals: Sequence[Refusal]
     lower_bound: int
     proved_minimal: bool
@@ -99,7 +99,7 @@ def place(
     labels = _Labels(claims, slots, scope)
     grown, matched = _chosen_groups(model, labels)
     units, grown = _contracted(scope, placed, matched, grown)
-    reviewed: dict[tuple[int, ...], Region] = {}
+    reviewed: dict[tuple[int, ...], Mapping[str, str]] = {}
     while True:
         before = len(labels.refusals)
         grown = [(slot, group) for slot, group in grown if not labels.is_banned(group[0], slot)]
@@ -109,39 +109,51 @@ def place(
         _review(model, labels, members, rules, reviewed)
         if len(labels.refusals) == before:
             break
-    regions = [
-        reviewed.get(numbers) or _region_for(model, scope, slots[slot], numbers)
+    who = [_who(slot) for slot in slots]
+    groups = [
+        (
+            numbers,
+            {**who[slot], "attributes": reviewed[numbers]} if numbers in reviewed else who[slot],
+        )
         for slot, numbers in members
     ]
     return Placement(
-        regions, labels.refusals, fusion.lower_bound + len(grown), fusion.proved_minimal
+        groups, labels.refusals, fusion.lower_bound + len(grown), fusion.proved_minimal
     )
 
 
-def region_of(model: Model, scope: Scope, numbers: Sequence[int], name: str = "") -> Region:
-    """Returns the record of a region with its live cut; who runs it is filled in by the caller."""
-    live = cut(model, (scope.nodes[n] for n in numbers))
+def region_of(
+    model: Model, scope: Scope, numbers: Sequence[int], name: str, who: Mapping[str, Any]
+) -> Region:
+    """Returns the record of a region with its live cut.
+
+    Args:
+        model: The model.
+        scope: The graph that the region lies in.
+        numbers: Its nodes, ascending.
+        name: Its name.
+        who: The fields of :class:`Region` that say who runs it and how.
+    """
+    live = cut(model, [scope.nodes[n] for n in numbers])
     return Region(
         name=name,
-        backend="",
-        nodes=tuple(str(node.name) for node in live.nodes),
-        inputs=tuple(str(v.name) for v in live.inputs),
-        outputs=tuple(str(v.name) for v in live.outputs),
-        parameters=tuple(str(v.name) for v in live.parameters),
+        nodes=tuple([str(node.name) for node in live.nodes]),
+        inputs=tuple([str(v.name) for v in live.inputs]),
+        outputs=tuple([str(v.name) for v in live.outputs]),
+        parameters=tuple([str(v.name) for v in live.parameters]),
         graph=scope.path,
         subgraph=live,
+        **who,
     )
 
 
-def _region_for(model: Model, scope: Scope, slot: Slot, numbers: Sequence[int]) -> Region:
-    backend = slot.backend
-    return replace(
-        region_of(model, scope, numbers),
-        backend=backend.name,
-        strategy=slot.strategy.name,
-        options=backend.options,
-        precision=backend.precision(),
-    )
+def _who(slot: Slot) -> dict[str, Any]:
+    return {
+        "backend": slot.backend.name,
+        "strategy": slot.strategy.name,
+        "options": slot.backend.options,
+        "precision": slot.backend.precision(),
+    }
 
 
 def _chosen_groups(
@@ -223,7 +235,11 @@ def _fused(
     if not isinstance(units.unit, range):
         unit = units.unit
         values = [
-            (unit[p] if p >= 0 else -1, size, sorted({unit[c] if c >= 0 else -1 for c in consumers}))
+            (
+                unit[p] if p >= 0 else -1,
+                size,
+                sorted({unit[c] if c >= 0 else -1 for c in consumers}),
+            )
             for p, size, consumers in values
         ]
     fusion = fuse(units.predecessors, unit_types, values=values, connected=connected)
@@ -243,7 +259,7 @@ def _review(
     labels: _Labels,
     members: Sequence[tuple[int, tuple[int, ...]]],
     rules: Rules,
-    reviewed: dict[tuple[int, ...], Region],
+    reviewed: dict[tuple[int, ...], Mapping[str, str]],
 ) -> None:
     """Sends regions away that are too small, refused in review, too costly or too many."""
     fixed = labels.claims.fixed
@@ -269,7 +285,7 @@ def _judged(
     labels: _Labels,
     slot: int,
     numbers: tuple[int, ...],
-    reviewed: dict[tuple[int, ...], Region],
+    reviewed: dict[tuple[int, ...], Mapping[str, str]],
 ) -> tuple[str, str] | None:
     """Asks the backend's review and compares costs; returns (sentence, source) of a refusal."""
     backend = labels.slots[slot].backend
@@ -277,19 +293,20 @@ def _judged(
     costs = type(backend).cost is not Backend.cost
     if not (reviews or costs) or numbers in reviewed:
         return None
-    region = _region_for(model, labels.scope, labels.slots[slot], numbers)
+    region = region_of(model, labels.scope, numbers, "", _who(labels.slots[slot]))
+    attributes: Mapping[str, str] = {}
     if reviews:
         answer = backend.why_not_region(region)
         if isinstance(answer, str):
             return answer, "review"
-        region = replace(region, attributes=dict(answer or {}))
+        attributes = dict(answer or {})
     own = backend.cost(region)
     for other in _others(labels, slot, numbers):
         theirs = labels.slots[other].backend.cost(region)
         if own is not None and theirs is not None and theirs < own:
             name = labels.slots[other].backend.name
             return f"costs {own:.3g} s a run here, {theirs:.3g} s on {name}", "cost"
-    reviewed[numbers] = region
+    reviewed[numbers] = attributes
     return None
 
 

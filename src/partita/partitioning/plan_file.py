@@ -383,15 +383,14 @@ class _Binder:
 
     def _region(self, scope: Scope, name: str, numbers: Sequence[int]) -> Region:
         old = self.wanted[str(scope.nodes[numbers[0]].name)]
-        region = region_of(self.model, scope, numbers, name)
-        if region.nodes != old.nodes:
-            self.changed = True
         backend = self.live[old.backend]
-        return replace(
-            region,
-            backend=old.backend,
-            strategy=old.strategy,
-            attributes=old.attributes,
-            options=backend.options,
-            precision=backend.precision(),
-        )
+        who = {
+            "backend": old.backend,
+            "strategy": old.strategy,
+            "attributes": old.attributes,
+            "options": backend.options,
+            "precision": backend.precision(),
+        }
+        region = region_of(self.model, scope, numbers, name, who)
+        self.changed = self.changed or region.nodes != old.nodes
+        return region

@@ -24,8 +24,8 @@ def settle(
     """Returns the batch of each node, and ``HOST`` for separators.
 
     Two starts, everything as early and as late as it can be, are improved by sweeps of single
-    moves and by expansion moves. A graph with more free nodes than the effort gets one start and
-    one sweep each way.
+    moves and by expansion moves. A graph with many free nodes for the effort gets one start and
+    one sweep, which brings most of what sweeps can.
 
     Args:
         predecessors: For each node the nodes it reads from, in topological order.
@@ -35,37 +35,37 @@ def settle(
         values: What flows where.
         effort: The most nodes to consider in moves.
     """
+    best = _stripped(earliest, types)
     latest = latest_positions(predecessors, types, sequence)
     free = [v for v, kind in enumerate(types) if kind >= 0 and latest[v] > earliest[v]]
-    starts = [earliest, latest] if 4 * len(free) < effort else [earliest]
-    best, cheapest = _stripped(earliest, types), None
     if not free or not values:
         return best
-    for start in starts:
+    thorough = 8 * len(free) < effort
+    cheapest: int | None = None
+    for start in (earliest, latest) if thorough else (earliest,):
         ledger = Ledger(_stripped(start, types), free, values)
-        cost = ledger.cost()
         placement = Placement(predecessors, types, sequence, ledger)
-        cost += _improve(placement, effort // len(starts))
+        if not thorough:
+            placement.pull()
+            return ledger.position[:-1]
+        _improve(placement, free, effort // 2)
+        cost = ledger.cost()
         if cheapest is None or cost < cheapest:
             best, cheapest = ledger.position[:-1], cost
     return best
 
 
-def _improve(placement: Placement, effort: int) -> int:
-    """Moves nodes until nothing is gained or the effort is spent; returns the change."""
-    total = 0
+def _improve(placement: Placement, free: list[int], effort: int) -> None:
+    """Moves nodes until nothing is gained or the effort is spent."""
     for _ in range(_ROUNDS):
         change = placement.improve()
-        effort -= 2 * len(placement.ledger.inputs)
+        effort -= 4 * len(free)
         for rising in (True, False):
-            if effort > 0:
-                saved, spent = expand(placement, rising, effort)
-                change += saved
-                effort -= spent
-        total += change
+            saved, spent = expand(placement, free, rising, effort)
+            change += saved
+            effort -= spent
         if not change or effort <= 0:
             break
-    return total
 
 
 def _stripped(positions: Sequence[int], types: Sequence[int]) -> list[int]:

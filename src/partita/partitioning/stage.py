@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import onnx_ir as ir
+from partita.partitioning.check import check
 
+from partita import collector
 from partita.backends.contract import Backend, Region
 from partita.inferring.costs import value_bytes
 from partita.model import Model, bodies
-from partita.partitioning.check import check
 from partita.partitioning.claims import Refusal, Slot, claim, slots_of
-from partita.partitioning.crossing import Traffic, crossing_bytes
+from partita.partitioning.crossing import crossing_bytes
 from partita.partitioning.dependencies import Scope, scope_of
 from partita.partitioning.placement import Values, place, region_of
 from partita.partitioning.plan import BackendSetting, Plan
@@ -26,6 +27,7 @@ REGIONS_KEY = "partita.regions"
 """Model metadata: JSON of what is known of each region that the model came with."""
 
 
+@collector.paused()
 def partition(
     model: Model,
     backends: Sequence[Backend],
@@ -64,7 +66,7 @@ def partition(
         nested = work.take(scope_of(path, graph))
         pending.extend(reversed(nested))
     plan = Plan(
-        regions=tuple(_named(work.regions, known)),
+        regions=tuple(work.regions),
         host=work.host,
         refusals=tuple(work.refusals),
         rules=tuple(_outcomes(rules, decided, work)),
@@ -99,6 +101,7 @@ class _Work:
     host: dict[str, str] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     misses: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
     lower_bound: int = 0
     proved: bool = True
     crossing: int = 0
@@ -113,11 +116,24 @@ class _Work:
         found = place(
             self.model, scope, self.slots, claims, self.rules, values, list(placed.values())
         )
-        regions = [*found.regions, *self._carried(scope, placed)]
-        numbers = [[scope.number[node] for node in r.ir_nodes] for r in regions]
+        groups = [
+            *found.groups,
+            *((tuple(numbers), self.known[k]) for k, numbers in placed.items()),
+        ]
+        numbers = [group for group, _ in groups]
+        names = dict(enumerate(placed, len(found.groups)))
         order, home = checked(scope, numbers)
         crossing, unknown = crossings(values, unknown_rows, home)
-        self.regions += [regions[i] for i in order]
+        self.regions += [
+            region_of(
+                self.model,
+                scope,
+                numbers[i],
+                names.get(i) or self._name(groups[i][1]),
+                groups[i][1],
+            )
+            for i in order
+        ]
         taken = {n for group in numbers for n in group}
         self.host.update(
             (str(node.name), node.op_type) for n, node in enumerate(scope.nodes) if n not in taken
@@ -136,16 +152,14 @@ class _Work:
             for body in bodies(node)
         ]
 
-    def _carried(self, scope: Scope, placed: Mapping[str, Sequence[int]]) -> Iterator[Region]:
-        for name, numbers in placed.items():
-            info = self.known[name]
-            yield replace(
-                region_of(self.model, scope, numbers, name),
-                backend=info["backend"],
-                strategy=info.get("strategy", ""),
-                attributes=info.get("attributes", {}),
-                precision=info.get("precision", "float32"),
-            )
+    def _name(self, who: Mapping[str, Any]) -> str:
+        """Names a new region ``<backend>_<k>``, leaving out names that the model came with."""
+        backend = who["backend"]
+        number = self.counts.get(backend, 0)
+        while f"{backend}_{number}" in self.known:
+            number += 1
+        self.counts[backend] = number + 1
+        return f"{backend}_{number}"
 
 
 def checked(scope: Scope, numbers: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
@@ -167,9 +181,8 @@ def checked(scope: Scope, numbers: Sequence[Sequence[int]]) -> tuple[list[int], 
 
 def crossings(values: Values, unknown_rows: Sequence[int], home: Sequence[int]) -> tuple[int, int]:
     """Returns the bytes that cross, and how often values of unknown size cross."""
-    flows = [Traffic(*value) for value in values]
-    ones = [flows[i]._replace(size=1) for i in unknown_rows]
-    return crossing_bytes(home, flows), crossing_bytes(home, ones)
+    ones = [(values[i][0], 1, values[i][2]) for i in unknown_rows]
+    return crossing_bytes(home, values), crossing_bytes(home, ones)
 
 
 def _placed_groups(scope: Scope, known: Mapping[str, Mapping[str, Any]]) -> dict[str, list[int]]:
@@ -185,26 +198,16 @@ def _placed_groups(scope: Scope, known: Mapping[str, Mapping[str, Any]]) -> dict
 
 def _regions_it_came_with(model: Model) -> dict[str, dict[str, Any]]:
     text = model.ir.metadata_props.get(REGIONS_KEY)
-    return json.loads(text) if text else {}
+    known = ("backend", "strategy", "attributes", "precision")
+    return {
+        name: {key: info[key] for key in known if key in info}
+        for name, info in (json.loads(text) if text else {}).items()
+    }
 
 
 def _all_nodes(model: Model) -> Iterator[ir.Node]:
     for _, graph in model.graphs():
         yield from graph
-
-
-def _named(regions: Sequence[Region], known: Mapping[str, Any]) -> Iterator[Region]:
-    """Names new regions ``<backend>_<k>``, leaving out names that the model came with."""
-    counts: dict[str, int] = {}
-    for region in regions:
-        if region.name:
-            yield region
-            continue
-        number = counts.get(region.backend, 0)
-        while f"{region.backend}_{number}" in known:
-            number += 1
-        counts[region.backend] = number + 1
-        yield replace(region, name=f"{region.backend}_{number}")
 
 
 def _outcomes(rules: Rules, decided: Verdicts, work: _Work) -> Iterator[RuleOutcome]:

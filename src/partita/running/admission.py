@@ -117,7 +117,7 @@ def _array(spec: Spec, value: Any) -> Array:
         array = _converted(value)
         if type(value) in _PLAIN and spec.dtype.kind != "O":
             return array.astype(spec.dtype, casting="same_kind")
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+    except (AttributeError, TypeError, ValueError, RuntimeError, BufferError) as error:
         raise InputError(
             f"input '{printable(spec.name)}' is a {type(value).__name__} that numpy cannot read "
             f"({error}); the model wants {_wanted(spec)}"

@@ -195,9 +195,9 @@ def _row(name: str, found: Array, wanted: Array, rtol: float, atol: float) -> Ou
         return _verdict(name, int(np.sum(clash)), wanted.size, "NaN or infinity on one side only")
     a, b = np.where(odd, 0, a), np.where(odd, 0, b)
     with np.errstate(all="ignore"):
+        gap, size = np.abs(a - b), np.abs(b)
         # Integers beyond 2**53 may differ although their float64 forms do not.
-        gap = np.maximum(np.abs(a - b), (found != wanted) & ~odd)
-        size = np.abs(b)
+        gap = np.where((gap == 0) & (found != wanted) & ~odd, 1.0, gap)
         relative = np.divide(gap, size, out=np.where(gap > 0, np.inf, 0.0), where=size > 0)
         differing = int(np.sum(gap > atol + rtol * size))
     return OutputComparison(

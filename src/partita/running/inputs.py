@@ -87,8 +87,9 @@ def _array(
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         return generator.integers(limits.min, limits.max, size=shape, dtype=dtype, endpoint=True)
-    # Sub-byte and 8-bit types of ml_dtypes convert from float like the rest.
-    return generator.standard_normal(shape).astype(dtype)
+    # The small types of ml_dtypes convert from float like the rest; scales (e8m0) have no sign.
+    numbers = generator.standard_normal(shape)
+    return (np.abs(numbers) if "e8m0" in dtype.name else numbers).astype(dtype)
 
 
 def _ceiling(value: ir.Value) -> int:

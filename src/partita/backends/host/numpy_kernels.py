@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from partita.backends.contract import Call, Node
-from partita.backends.host import corrections, elementwise, movement
+from partita.backends.host import corrections, elementwise, movement, older_versions, recurrent
 from partita.backends.kernels import KernelTable
 
 table = KernelTable("host")
-for rows in (corrections, elementwise, movement):
+for rows in (older_versions, corrections, recurrent, elementwise, movement):
     rows.register(table)
 
 

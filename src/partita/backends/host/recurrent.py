@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 
 from partita.backends.contract import Array, Node
-from partita.backends.host.elementwise import FLOATS, quiet
+from partita.backends.host.elementwise import FLOATS
 from partita.backends.kernels import KernelTable
 
 Function = Callable[..., Any]
@@ -175,7 +175,7 @@ def _lstm(d: Direction, x: Array, hidden: Array, memory: Array) -> tuple[Array, 
     keep = 1 - enter if d.coupled else act(d.clip(keep + hole_keep * memory))
     memory = keep * memory + enter * candidate(d.clip(fresh))
     leave = act(d.clip(leave + hole_leave * memory))
-    return leave * emit(d.clip(memory)), memory
+    return leave * emit(memory), memory  # as ONNX Runtime: the cell itself is not clipped
 
 
 def _clip(threshold: float) -> Activation:
@@ -205,5 +205,3 @@ def _with(function: Callable[..., Array], alpha: float | None, beta: float | Non
     a, b = (None if v is None else np.float32(v) for v in (alpha, beta))
     return lambda x: function(x, a, b)
 
-
-__all__ = ["quiet", "register"]
