@@ -8,7 +8,7 @@ For each model and engine, in one process and in turns: the engine called direct
 of each side and the blocks again in reverse order; the ratio is the median of the rounds' ratios.
 The first call of a block does not count: it finds the other side's weights in the caches. With
 ``--control`` a second copy of the raw engine takes part: how far its ratio is from 1 is what
-the machine alone does. JSON lines on stdout; exit code 1 if an output is wrong, 3 if a model failed.
+the machine alone does. JSON lines on stdout; exit code 1: an output is wrong, 3: a model failed.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ def raw_onnxruntime(model: Recorded, threads: int) -> Side:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(
-        model.path, options, providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(model.path, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     feeds = dict(model.inputs)
     return lambda: session.run(names, feeds)
@@ -231,7 +229,7 @@ def compared(times: Mapping[str, list[list[float]]]) -> dict[str, Any]:
 
 
 def summed(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns geometric mean and greatest ratio over models above 1 ms that one engine took whole."""
+    """Returns mean and greatest ratio over models above 1 ms that one engine took whole."""
     every = list(records)
     good = [r for r in every if r["state"] == "measured"]
     long = [r for r in good if r["whole"] and r["raw_ms"] > LONG_MS]

@@ -94,6 +94,7 @@ def main() -> None:
         "training_seed": TRAINING_SEED,
         "epochs": arguments.epochs,
         "parameters": sum(p.numel() for p in net.parameters()),
+        "labels_sha256": hashlib.sha256(parts.held_out_labels.astype("<i8").tobytes()).hexdigest(),
         "sha256": hashlib.sha256(model.SerializeToString()).hexdigest(),
         "versions": {
             "python": platform.python_version(),

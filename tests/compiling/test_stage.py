@@ -256,7 +256,9 @@ def failing_backend(kit: Any, error: BaseException) -> Backend:
     ],
 )
 def test_a_failed_region_goes_to_the_next_backend_with_one_line(kit, caplog, error, text) -> None:
-    plan = plan_of(kit, dense(), ("failing", 0, 4), backends=[failing_backend(kit, error), kit.Numpy()])
+    plan = plan_of(
+        kit, dense(), ("failing", 0, 4), backends=[failing_backend(kit, error), kit.Numpy()]
+    )
     with caplog.at_level(logging.WARNING, "partita.compiling"):
         program = compile_plan(plan)
     (fallback,) = program.report.fallbacks
@@ -341,8 +343,8 @@ def test_strict_raises_with_region_backend_and_cause(kit) -> None:
     with pytest.raises(CompileError) as caught:
         compile_plan(plan, strict=True)
     assert str(caught.value) == (
-        "backend 'broken' could not compile region 'broken_0' (nodes 'matmul0', 'relu0', 'matmul1', "
-        "'relu1', 'matmul2' and 1 more): MemoryError: no room for this region"
+        "backend 'broken' could not compile region 'broken_0' (nodes 'matmul0', 'relu0', "
+        "'matmul1', 'relu1', 'matmul2' and 1 more): MemoryError: no room for this region"
     )
     assert isinstance(caught.value.__cause__, MemoryError)
 
@@ -368,7 +370,9 @@ def test_a_run_time_failure_names_the_region_and_is_not_retried(kit) -> None:
             return FunctionExecutable(run)
 
     program = compile_plan(plan_of(kit, dense(), ("late", 0, 2), backends=[Late(), kit.Numpy()]))
-    message = r"step 'late_0' of backend 'late' failed \(nodes 'matmul0', 'relu0'\): ArithmeticError"
+    message = (
+        r"step 'late_0' of backend 'late' failed \(nodes 'matmul0', 'relu0'\): ArithmeticError"
+    )
     with pytest.raises(RunError, match=message):
         program(feeds())
     assert calls == [1]

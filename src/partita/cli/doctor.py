@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from partita.cli import machine
 from partita.cli.answer import Answer
 from partita.cli.backends import backend_table, listing
 from partita.cli.options import Display
+from partita.reporting.quantities import plural
 from partita.reporting.tables import Column, Table
 
 
@@ -17,10 +19,14 @@ def doctor(display: Display) -> Answer:
     Exits with 3 if a backend that is installed does not work.
     """
     backends = listing()
-    broken = [b for b in backends if b["problem"]]
-    problems = [{"what": f"{b['name']}: {b['problem']}", "mend": b["mend"]} for b in broken]
+    problems = [
+        {"what": f"backend '{b['name']}' does not work: {b['problem']}", "mend": _remedy(b)}
+        for b in backends
+        if b["problem"]
+    ]
     engines = [b["name"] for b in backends if b["available"] and b["name"] not in ("host", "null")]
-    notes = [] if engines else ["no engine is installed: everything runs on the host"]
+    advice = 'no engine is installed, so everything runs on the host: pip install "partita[onnxruntime]"'
+    notes = [] if engines else [advice]
     content = {
         "machine": machine.facts(),
         "packages": machine.packages(),
@@ -41,8 +47,16 @@ def doctor(display: Display) -> Answer:
         content,
         (*(t for t in body if t.rows), *(verdict or ["nothing is broken"])),
         code=3 if problems else 0,
-        error=f"{len(problems)} installed backends do not work" if problems else "",
+        error=f"{plural(len(problems), 'backend')} not working" if problems else "",
     )
+
+
+def _remedy(backend: Mapping[str, Any]) -> str:
+    if backend["source"].startswith("PARTITA_BACKENDS"):
+        return "correct or unset the environment variable PARTITA_BACKENDS"
+    if backend["source"] == "partita":
+        return "reinstall its engine; if that does not help, report it to partita"
+    return f"update or uninstall {backend['source']}, or tell its author"
 
 
 def _pairs(title: str, values: Mapping[str, str]) -> Table:

@@ -15,9 +15,9 @@ PACKAGES = (
 """Packages whose versions matter, required ones first."""
 
 VARIABLES = (
-    *("PARTITA_BACKENDS", "PARTITA_DEBUG", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
-    *("MKL_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_AFFINITY", "CUDA_VISIBLE_DEVICES"),
-    *("NO_COLOR", "COLUMNS"),
+    *("PARTITA_BACKENDS", "PARTITA_DISABLE_PLUGINS", "PARTITA_DEBUG"),
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY"),
+    *("KMP_AFFINITY", "CUDA_VISIBLE_DEVICES", "NO_COLOR", "COLUMNS"),
 )
 """Environment variables that change what partita or an engine does."""
 

@@ -53,9 +53,10 @@ class Ledger:
         position: The batch of each node and -1 for separators; one more -1 for the outside.
         inputs: For each free node the values that it reads, by index; None for other nodes.
         outputs: For each node the values that it makes and that free nodes touch.
-        producer: For each value that a free node touches the node that makes it.
-        readers: For each such value how many nodes read it at each place.
-        weight: For each such value the cost of one crossing.
+        producer: For each value the node that makes it.
+        readers: For each value that a free node touches how many nodes read it at each place;
+            empty for other values.
+        weight: For each value the cost of one crossing.
     """
 
     def __init__(
@@ -66,38 +67,36 @@ class Ledger:
         self.outputs: list[list[int]] = [[] for _ in self.position]
         for v in free:
             self.inputs[v] = []
-        self.producer: dict[int, int] = {}
-        self.readers: dict[int, dict[int, int]] = {}
-        self.weight: dict[int, int] = {}
-        unit = sum(len(consumers) for _, _, consumers in values) + 1
-        for index, (producer, size, consumers) in enumerate(values):
-            if self._enter(index, producer, consumers):
-                self.weight[index] = size * unit + 1
+        self.producer = [producer for producer, _, _ in values]
+        unit = sum([len(consumers) for _, _, consumers in values]) + 1
+        self.weight = [size * unit + 1 for _, size, _ in values]
+        self.readers: list[dict[int, int]] = [{}] * len(values)
+        for index, (producer, _, consumers) in enumerate(values):
+            touched = self.inputs[producer] is not None
+            for c in consumers:
+                read = self.inputs[c]
+                if read is not None:
+                    touched = True
+                    if not read or read[-1] != index:
+                        read.append(index)
+            if touched:
+                self.outputs[producer].append(index)
+                self.readers[index] = self._count(consumers)
 
-    def _enter(self, index: int, producer: int, consumers: Iterable[int]) -> bool:
-        """Notes who makes and reads a value; says whether any of them is free."""
-        position, inputs = self.position, self.inputs
-        touched = inputs[producer] is not None
+    def _count(self, consumers: Sequence[int]) -> dict[int, int]:
+        """Returns how many nodes read a value at each place."""
+        if len(consumers) == 1:
+            return {self.position[consumers[0]]: 1}
         counts: dict[int, int] = {}
-        for c in consumers:
-            place = position[c]
-            values = inputs[c]
-            if values is not None:
-                if values and values[-1] == index:
-                    continue
-                values.append(index)
-                touched = True
+        for c in set(consumers):
+            place = self.position[c]
             counts[place] = counts.get(place, 0) + 1
-        if touched:
-            self.producer[index] = producer
-            self.readers[index] = counts
-            self.outputs[producer].append(index)
-        return touched
+        return counts
 
     def cost(self) -> int:
         """Returns what the values that free nodes touch cost."""
         total = 0
-        for value, readers in self.readers.items():
+        for value, readers in enumerate(self.readers):
             home = self.position[self.producer[value]]
             total += self.weight[value] * (len(readers) - (home in readers))
         return total

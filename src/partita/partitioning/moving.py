@@ -36,9 +36,9 @@ class Placement:
         self._forward(moving=False)
         return self._backward() + self._forward(moving=True)
 
-    def pull(self) -> int:
+    def pull(self, earliest: list[int]) -> int:
         """Moves nodes from their earliest places towards their readers, in one sweep."""
-        self._forward(moving=False)
+        self.low = earliest
         return self._backward()
 
     def _backward(self) -> int:

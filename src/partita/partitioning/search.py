@@ -18,9 +18,11 @@ _DOMINATORS = 48
 """States of a layer that each other state is compared with; more prune little and cost much."""
 
 
-_BRANCHING, _BITS_A_TOLL = 3, 4096
-"""What a state costs beside its nodes, and how much longer sets make all of it cost as much again,
-in nodes placed."""
+_BRANCHING = 3
+"""What a state costs beside its nodes, in nodes placed."""
+
+_LONG = 4096
+"""Placing a node costs as much again for each so many nodes that the sets of a state can hold."""
 
 
 class _State(NamedTuple):
@@ -60,6 +62,11 @@ class Found:
     lower_bound: int
 
 
+def toll(size: int) -> int:
+    """Returns the effort, roughly, of a pass for each state that its layers may keep."""
+    return 3 * size * (1 + size // _LONG)
+
+
 @final
 class Search:
     """The search over one graph.
@@ -67,6 +74,9 @@ class Search:
     Args:
         graph: The nodes; a few thousand at most, since a state holds a bit for each.
         runs: Their runs, as counted by ``count_runs``.
+
+    Attributes:
+        spent: The effort so far: nodes placed, dearer in larger graphs.
     """
 
     def __init__(self, graph: Precedence, runs: Runs) -> None:
@@ -87,7 +97,7 @@ class Search:
             if kind >= 0:
                 self._levels[kind][runs.own[v]] |= 1 << v
         self._start = self._first(runs)
-        self._toll = 1 + size // _BITS_A_TOLL
+        self._charge = 1 + size // _LONG
         self.spent = 0
 
     def within(self, length: int, width: int, effort: int) -> Found:
@@ -163,7 +173,7 @@ class Search:
                     stack.append(w)
                 else:
                     released.append(w)
-        self.spent += (count + _BRANCHING) * self._toll
+        self.spent += (count + _BRANCHING) * self._charge
         return done, list(dict.fromkeys(released)) if len(released) > 1 else released
 
     def _settle(self, done: int, ready: list[int]) -> tuple[int, list[int]]:

@@ -15,7 +15,7 @@ from typing import final
 from partita.partitioning.condensing import SEPARATOR, Precedence
 from partita.partitioning.frontier import greedy
 from partita.partitioning.runs import Runs, count_runs
-from partita.partitioning.search import Search
+from partita.partitioning.search import Search, toll
 from partita.partitioning.waists import cut_at_waists, segment
 
 METHODS = ("empty", "waves", "alternation", "bound", "search", "beam")
@@ -61,17 +61,14 @@ class _Part:
 
     def search(self, effort: int) -> int:
         """Improves the sequence or proves it; returns the effort spent."""
-        width = _WIDENING
-        size = len(self.graph.kinds)
-        if size * width > effort:
+        width = min(_WIDENING, effort // toll(len(self.graph.kinds)))
+        if width < 2:
             self.best = replace(self.best, method="beam")
             return 0
         search = Search(self.graph, self.runs)
-        while not self.best.proved:
-            left = effort - search.spent
-            if left <= 0:
-                break
-            found = search.within(len(self.best.kinds) - 1, width, left)
+        while not self.best.proved and search.spent < effort:
+            length = len(self.best.kinds) - 1
+            found = search.within(length, width, effort - search.spent)
             if found.sequence:
                 self.best = replace(self.best, kinds=tuple(found.sequence))
             bound = max(found.lower_bound, self.best.lower_bound)

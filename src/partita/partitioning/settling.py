@@ -25,7 +25,7 @@ def settle(
 
     Two starts, everything as early and as late as it can be, are improved by sweeps of single
     moves and by expansion moves. A graph with many free nodes for the effort gets one start and
-    one sweep, which brings most of what sweeps can.
+    one sweep of the nodes that it can help most.
 
     Args:
         predecessors: For each node the nodes it reads from, in topological order.
@@ -41,18 +41,41 @@ def settle(
     if not free or not values:
         return best
     thorough = 8 * len(free) < effort
+    if 8 * len(free) > effort:
+        free = _drawn(predecessors, types, earliest, latest)
+        ledger = Ledger(best, free, values)
+        Placement(predecessors, types, sequence, ledger).pull(earliest)
+        return ledger.position[:-1]
     cheapest: int | None = None
-    for start in (earliest, latest) if thorough else (earliest,):
+    for start in (earliest, latest):
         ledger = Ledger(_stripped(start, types), free, values)
         placement = Placement(predecessors, types, sequence, ledger)
-        if not thorough:
-            placement.pull()
-            return ledger.position[:-1]
         _improve(placement, free, effort // 2)
         cost = ledger.cost()
         if cheapest is None or cost < cheapest:
             best, cheapest = ledger.position[:-1], cost
     return best
+
+
+def _drawn(
+    predecessors: Sequence[Sequence[int]],
+    types: Sequence[int],
+    earliest: Sequence[int],
+    latest: Sequence[int],
+) -> list[int]:
+    """Returns the nodes that could join a direct successor of their type in a later batch."""
+    drawn = bytearray(len(types))
+    for v in range(len(types) - 1, -1, -1):
+        kind, here = types[v], earliest[v]
+        if kind < 0:
+            continue
+        for p in predecessors[v]:
+            if types[p] == kind and earliest[p] < latest[p]:
+                if earliest[p] < here:
+                    drawn[p] = drawn[p] or here <= latest[p]
+                else:
+                    drawn[p] = drawn[p] or drawn[v]
+    return [v for v, mark in enumerate(drawn) if mark]
 
 
 def _improve(placement: Placement, free: list[int], effort: int) -> None:

@@ -28,6 +28,7 @@ class Admission:
 
     def __init__(self, specs: tuple[Spec, ...]) -> None:
         self._specs = specs
+        self._names = tuple(spec.name for spec in specs)
         self._seen: set[tuple[tuple[int, ...], ...]] = set()
         self.checked = tuple(i for i, s in enumerate(specs) if s.dtype is not None)
         """Positions of the inputs whose type and shape the generated function compares."""
@@ -44,22 +45,18 @@ class Admission:
         Raises:
             InputError: A name is missing, or there is no such input.
         """
-        try:
-            arrays = [feeds[spec.name] for spec in self._specs]
-        except KeyError:
-            arrays = []
-        if len(arrays) == len(feeds):
-            return arrays
+        if len(feeds) == len(self._names):
+            try:
+                return [feeds[name] for name in self._names]
+            except KeyError:
+                pass  # the message is worked out below
         names = {spec.name for spec in self._specs}
         for name in feeds:
             if name not in names:
                 raise InputError(str(UnknownNameError("input", str(name), names)))
         missing = [s for s in self._specs if s.name not in feeds]
-        raise InputError(
-            "missing: " + "; ".join(f"input '{printable(s.name)}' ({_wanted(s)})" for s in missing)
-            if missing
-            else "an input is given twice"
-        )
+        wanted = (f"input '{printable(s.name)}' ({_wanted(s)})" for s in missing)
+        raise InputError("missing: " + "; ".join(wanted))
 
     def admit(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
         """Returns the inputs as arrays that fit the model.

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from scipy import special
 
 from partita.backends.contract import Array, Node
 from partita.backends.host.elementwise import FLOATS, quiet
@@ -54,6 +53,8 @@ def stable_log_softmax(x: Array, axis: int) -> Array:
 
 def _erf(x: Array) -> Array:
     """The evaluator rounds float64 to float32, and calls Python once an element."""
+    from scipy import special  # imported late: importing partita stays light
+
     return special.erf(x).astype(x.dtype)
 
 

@@ -128,14 +128,17 @@ def _cast(run: Callable[..., Any], wanted: Sequence[Any]) -> Call:
     def call(*inputs: Any) -> Sequence[Any]:
         with np.errstate(all="ignore"):
             results = run(*inputs)
-        return tuple(
-            r.astype(w)
-            if isinstance(r, np.ndarray) and w is not None and r.dtype != w and r.dtype.kind not in "OUST"
-            else r
-            for r, w in zip(results, wanted, strict=False)
-        )
+        return tuple(_as_dtype(r, w) for r, w in zip(results, wanted, strict=False))
 
     return call
+
+
+def _as_dtype(result: Any, dtype: Any) -> Any:
+    if not isinstance(result, np.ndarray) or result.dtype == dtype:
+        return result
+    if result.dtype.kind in "UT":
+        return result.astype(object)
+    return result if dtype is None or result.dtype.kind in "OS" else result.astype(dtype)
 
 
 def _needs_types(node: Node) -> bool:
