@@ -274,6 +274,18 @@ def test_outputs_go_into_given_buffers(kit, bindable: bool, contiguous: bool) ->
     assert program.run({"x": floats(4, 3, 2, 1)}, out={"y": out})["y"] is out
 
 
+def test_buffers_may_change_places(kit) -> None:
+    steps = (task(lambda x: (x + 1,), (0,), (1,)), task(lambda x: (x + 2,), (0,), (2,)))
+    schedule = Schedule((0,), (1, 2), steps, {}, dict.fromkeys((1, 2), (F4, (1,))))
+    specs = (Spec("a", F4, (1,)), Spec("b", F4, (1,)))
+    program = Program(schedule, (Spec("x", F4, (1,)),), specs)
+    first, second = np.zeros(1, F4), np.zeros(1, F4)
+    program(floats(0), out={"a": first, "b": second})
+    assert (first[0], second[0]) == (1, 2)
+    program(floats(0), out={"b": first, "a": second})
+    assert (first[0], second[0]) == (2, 1)
+
+
 def test_buffers_used_again_are_bound_once_and_few_are_kept(kit) -> None:
     step = kit.Bindable(np.negative)
     program = kit.chain(step)
@@ -311,6 +323,17 @@ def test_a_buffer_of_another_size_than_the_run_made_is_refused(kit) -> None:
     assert program(floats(1, 2), out={"y": out})[0] is out
     with pytest.raises(InputError, match=r"has shape \(2,\); this run made \(3,\)"):
         program(floats(1, 2, 3), out={"y": out})
+
+
+def test_an_executable_that_fails_to_bind_still_runs(kit, caplog) -> None:
+    class Unbindable(kit.Bindable):
+        def bind(self, inputs: Any, outputs: Any) -> Any:
+            raise RuntimeError("unaligned")
+
+    program = kit.chain(kit.Bindable(np.negative), Unbindable(np.negative))
+    assert program(floats(1, 2, 3, 4))[0].tolist() == [1, 2, 3, 4]
+    words = "step 'step1': backend1 cannot bind buffers: unaligned"
+    assert words in [r.getMessage() for r in caplog.records]
 
 
 # Failures -----------------------------------------------------------------------------------------

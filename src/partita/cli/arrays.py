@@ -78,11 +78,12 @@ def _single(path: Path) -> Array:
 def _loaded(path: Path) -> dict[str, Array]:
     """Returns the arrays of a file by name; a single one has the name ``""``."""
     try:
-        content: Any = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return {"": cast("Array", content)}
-        with content:
-            return {name: content[name] for name in content.files}
+        with path.open("rb") as file:
+            content: Any = np.load(file, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                return {"": cast("Array", content)}
+            with content:
+                return {name: content[name] for name in content.files}
     except FileNotFoundError as error:
         raise UsageError(f"--input: there is no file {path}") from error
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:

@@ -1,4 +1,4 @@
-"""Bytes that cross between regions, and moves of nodes that save some of them.
+"""Bytes that cross between regions.
 
 A value costs its bytes once for each destination other than the place where it was made. The
 places are the regions and the host; the host is one place, whatever runs there.
@@ -6,18 +6,13 @@ places are the regions and the host; the host is one place, whatever runs there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
-from typing import final
 
 import numpy as np
 
 HOST = -1
 """The place of everything that lies in no region."""
-
-_MANY_PLACES = 16
-"""A value that goes to more places than this suggests no place for its other readers."""
-
 
 Traffic = tuple[int, int, Sequence[int]]
 """A value and where it goes: the node that makes it (-1: it comes from outside the graph), its bytes
@@ -40,102 +35,3 @@ def crossing_bytes(places: Sequence[int], values: Sequence[Traffic]) -> int:
     pairs = np.unique(value[crosses] * stride + destination[crosses] + 1)
     times = np.bincount(pairs // stride, minlength=len(consumers)).tolist()
     return sum(size * count for size, count in zip(sizes, times, strict=True) if count)
-
-
-@final
-class Ledger:
-    """The crossing cost of a placement, kept exact while nodes that are free to move do so.
-
-    Costs rank placements by bytes first and by the number of crossings second, so that values of
-    unknown size still cross as seldom as they can.
-
-    Attributes:
-        position: The batch of each node and -1 for separators; one more -1 for the outside.
-        inputs: For each free node the values that it reads, by index; None for other nodes.
-        outputs: For each node the values that it makes and that free nodes touch.
-        producer: For each value the node that makes it.
-        readers: For each value that a free node touches how many nodes read it at each place;
-            empty for other values.
-        weight: For each value the cost of one crossing.
-    """
-
-    def __init__(
-        self, position: Iterable[int], free: Iterable[int], values: Sequence[Traffic]
-    ) -> None:
-        self.position = [*position, HOST]
-        self.inputs: list[list[int] | None] = [None] * len(self.position)
-        self.outputs: list[list[int]] = [[] for _ in self.position]
-        for v in free:
-            self.inputs[v] = []
-        self.producer = [producer for producer, _, _ in values]
-        unit = sum([len(consumers) for _, _, consumers in values]) + 1
-        self.weight = [size * unit + 1 for _, size, _ in values]
-        self.readers: list[dict[int, int]] = [{}] * len(values)
-        for index, (producer, _, consumers) in enumerate(values):
-            touched = self.inputs[producer] is not None
-            for c in consumers:
-                read = self.inputs[c]
-                if read is not None:
-                    touched = True
-                    if not read or read[-1] != index:
-                        read.append(index)
-            if touched:
-                self.outputs[producer].append(index)
-                self.readers[index] = self._count(consumers)
-
-    def _count(self, consumers: Sequence[int]) -> dict[int, int]:
-        """Returns how many nodes read a value at each place."""
-        if len(consumers) == 1:
-            return {self.position[consumers[0]]: 1}
-        counts: dict[int, int] = {}
-        for c in set(consumers):
-            place = self.position[c]
-            counts[place] = counts.get(place, 0) + 1
-        return counts
-
-    def cost(self) -> int:
-        """Returns what the values that free nodes touch cost."""
-        total = 0
-        for value, readers in enumerate(self.readers):
-            home = self.position[self.producer[value]]
-            total += self.weight[value] * (len(readers) - (home in readers))
-        return total
-
-    def change(self, node: int, place: int) -> int:
-        """Returns by how much the cost would rise if the node moved to that place."""
-        position, weight = self.position, self.weight
-        here, total = position[node], 0
-        for value in self.inputs[node] or ():
-            home, readers = position[self.producer[value]], self.readers[value]
-            if here != home and readers[here] == 1:
-                total -= weight[value]
-            if place != home and place not in readers:
-                total += weight[value]
-        for value in self.outputs[node]:
-            readers = self.readers[value]
-            total += weight[value] * ((here in readers) - (place in readers))
-        return total
-
-    def move(self, node: int, place: int) -> None:
-        """Moves a free node."""
-        here = self.position[node]
-        self.position[node] = place
-        for value in self.inputs[node] or ():
-            readers = self.readers[value]
-            readers[place] = readers.get(place, 0) + 1
-            readers[here] -= 1
-            if not readers[here]:
-                del readers[here]
-
-    def suggestions(self, node: int) -> set[int]:
-        """Returns the places at which a value that the node touches is made or read."""
-        found: set[int] = set()
-        for value in self.inputs[node] or ():
-            found.add(self.position[self.producer[value]])
-            if len(self.readers[value]) <= _MANY_PLACES:
-                found.update(self.readers[value])
-        for value in self.outputs[node]:
-            if len(self.readers[value]) <= _MANY_PLACES:
-                found.update(self.readers[value])
-        found.discard(self.position[node])
-        return found

@@ -76,7 +76,8 @@ def renderable(table: Table) -> RenderableType:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    headed = any(column.heading for column in table.columns)
+    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, show_header=headed)
     for column in table.columns:
         shown.add_column(
             Text(column.heading),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from partita.errors import printable
 from partita.running.schedule import Schedule, Task
 from partita.running.values import Array, is_array
+
+logger = logging.getLogger("partita.running")
 
 ALIGNMENT = 64
 """Bytes; with less, engines copy or load slowly."""
@@ -55,7 +59,12 @@ def _bound(
     outputs = [wanted.get(slot) for slot in task.outputs]
     if all(buffer is None for buffer in (*inputs, *outputs)):
         return task, {}
-    call = task.executable.bind(inputs, outputs)
+    try:
+        call = task.executable.bind(inputs, outputs)
+    except Exception as error:  # binding only saves time: without it the step still runs
+        name, words = printable(task.step.name), printable(str(error))
+        logger.warning("step '%s': %s cannot bind buffers: %s", name, task.step.backend, words)
+        return task, {}
     if call is None:
         return task, {}
     bound = Task(

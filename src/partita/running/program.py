@@ -54,7 +54,7 @@ class Program:
         # The bound form of the schedule writes into buffers, so each running call needs its own.
         # A deque's append and pop are atomic: the pool needs no lock.
         self._pool: deque[Run] = deque()
-        self._bound_outputs: dict[tuple[int, ...], tuple[Mapping[int, Array], Run]] = {}
+        self._bound_outputs: dict[tuple[tuple[str, int], ...], tuple[Mapping[int, Array], Run]] = {}
         self._binds = self._binding_pays()
 
     @property
@@ -145,7 +145,7 @@ class Program:
         """Runs with the caller's buffers; what no engine writes in place is copied there."""
         # Taken out while it runs and put back afterwards: both are atomic, and a second thread
         # with the same buffers builds a binding of its own.
-        key = tuple(map(id, out.values()))
+        key = tuple((name, id(buffer)) for name, buffer in out.items())
         given, run = self._bound_outputs.pop(key, None) or self._bind_outputs(out)
         results = list(run(*arrays))
         for position, slot in enumerate(self._schedule.outputs):

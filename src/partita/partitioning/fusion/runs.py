@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from partita.partitioning.condensing import Precedence
+from partita.partitioning.fusion.condensation import Precedence
 
 
 @final

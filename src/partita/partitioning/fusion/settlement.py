@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from partita.partitioning.crossing import HOST, Ledger, Traffic
-from partita.partitioning.expansion import expand
-from partita.partitioning.moving import Placement
-from partita.partitioning.positions import latest_positions
+from partita.partitioning.crossing import HOST, Traffic
+from partita.partitioning.fusion.ledger import Ledger
+from partita.partitioning.fusion.expansion import expand
+from partita.partitioning.fusion.moves import Placement
+from partita.partitioning.fusion.positions import latest_positions
 
 _ROUNDS = 8
 """Rounds end when one brings nothing; hardly a graph needs more than three."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from partita.partitioning.crossing import HOST, Ledger
+from partita.partitioning.crossing import HOST
+from partita.partitioning.fusion.ledger import Ledger
 
 
 @final

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
-from partita.partitioning.condensing import SEPARATOR, Precedence
-from partita.partitioning.runs import Runs
+from partita.partitioning.fusion.condensation import SEPARATOR, Precedence
+from partita.partitioning.fusion.runs import Runs
 
 _DOMINATORS = 48
 """States of a layer that each other state is compared with; more prune little and cost much."""

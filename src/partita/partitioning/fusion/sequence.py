@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import final
 
-from partita.partitioning.condensing import SEPARATOR, Precedence
-from partita.partitioning.frontier import greedy
-from partita.partitioning.runs import Runs, count_runs
-from partita.partitioning.search import Search, toll
-from partita.partitioning.waists import cut_at_waists, segment
+from partita.partitioning.fusion.condensation import SEPARATOR, Precedence
+from partita.partitioning.fusion.frontier import greedy
+from partita.partitioning.fusion.runs import Runs, count_runs
+from partita.partitioning.fusion.search import Search, toll
+from partita.partitioning.fusion.waists import cut_at_waists, segment
 
 METHODS = ("empty", "waves", "alternation", "bound", "search", "beam")
 """How a sequence was found: nothing to do; one type; two types and no separator; greedily, but

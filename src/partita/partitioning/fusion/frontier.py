@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import final
 
-from partita.partitioning.condensing import Precedence
-from partita.partitioning.runs import Runs
+from partita.partitioning.fusion.condensation import Precedence
+from partita.partitioning.fusion.runs import Runs
 
 
 @final

@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from partita.partitioning.condensing import Precedence, condense
+from partita.partitioning.fusion.condensation import Precedence, condense
 from partita.partitioning.crossing import HOST, Traffic, crossing_bytes
-from partita.partitioning.pieces import join_pieces, label_pieces
-from partita.partitioning.positions import earliest_positions, waves
-from partita.partitioning.sequence import shortest_sequence
-from partita.partitioning.settling import settle
+from partita.partitioning.fusion.pieces import join_pieces, label_pieces
+from partita.partitioning.fusion.positions import earliest_positions, waves
+from partita.partitioning.fusion.sequence import shortest_sequence
+from partita.partitioning.fusion.settlement import settle
 
 EFFORT = 100_000
 """Nodes that the searches may place or move; some 0.3 s at most, and far less on most graphs."""
@@ -27,7 +27,7 @@ class Fusion:
             can run, and every number up to :attr:`count` is used.
         count: How many regions there are.
         lower_bound: No placement has fewer regions. (Connected pieces are not counted in it.)
-        method: How the count came about: one of ``partita.partitioning.sequence.METHODS``.
+        method: How the count came about: one of ``partita.partitioning.fusion.sequence.METHODS``.
         crossing_bytes: Bytes of every value, once for each region other than the one that makes
             it that reads it, and once for the host if that reads it.
     """

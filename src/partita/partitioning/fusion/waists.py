@@ -17,7 +17,7 @@ from typing import final
 
 import numpy as np
 
-from partita.partitioning.condensing import SEPARATOR, Precedence
+from partita.partitioning.fusion.condensation import SEPARATOR, Precedence
 
 _NEVER = 1 << 60
 
