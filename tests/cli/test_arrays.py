@@ -21,7 +21,9 @@ def model_of(**inputs: tuple[int | str, ...]) -> Model:
         ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(shape))
         for name, shape in inputs.items()
     ]
-    return Model(ir.Model(ir.Graph(values, values, nodes=[], opset_imports={"": 20}), ir_version=10))
+    return Model(
+        ir.Model(ir.Graph(values, values, nodes=[], opset_imports={"": 20}), ir_version=10)
+    )
 
 
 @pytest.fixture
@@ -98,7 +100,7 @@ def test_damaged_files_are_errors(two: Model, tmp_path: Path, content: bytes) ->
 
 @pytest.mark.parametrize("text", ["batch", "batch=", "batch=-1", "=3", "batch=x"])
 def test_wrong_sizes_say_how_to_write_them(two: Model, text: str) -> None:
-    with pytest.raises(UsageError, match="--dim is .* write it NAME=N"):
+    with pytest.raises(UsageError, match=r"--dim is .* write it NAME=N"):
         fed(two, Feeds(dim=[text]), QUIET)
 
 

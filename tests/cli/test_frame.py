@@ -57,7 +57,9 @@ def speak(choices: Choices, display: Display, loud: bool = False) -> Answer:
     logging.getLogger("partita.compiling").debug("a detail")
     table = Table("Rows", (Column("Name"),), (("\x1b[31mred [bold]b[/bold]",),), note="a note")
     content = {"loud": loud, "backends": choices.backends(), "figure": float("nan")}
-    return Answer("speak", content, ("\x1b]8;;x\x07line", table), code=1 if loud else 0, error="loud" * loud)
+    return Answer(
+        "speak", content, ("\x1b]8;;x\x07line", table), code=1 if loud else 0, error="loud" * loud
+    )
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,9 @@ def runner() -> CliRunner:
 
 
 @pytest.mark.parametrize("which", ERRORS)
-def test_every_error_is_one_line_and_a_code(app: typer.Typer, runner: CliRunner, which: str) -> None:
+def test_every_error_is_one_line_and_a_code(
+    app: typer.Typer, runner: CliRunner, which: str
+) -> None:
     result = runner.invoke(app, ["fail", which])
     error, code = ERRORS[which]
     assert result.exit_code == code

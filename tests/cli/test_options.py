@@ -48,15 +48,19 @@ def test_without_options_nothing_is_ruled() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["threads=1", "onnxruntime.threads", "onnxruntime=1", ".a=1", "a.=1"])
+@pytest.mark.parametrize(
+    "text", ["threads=1", "onnxruntime.threads", "onnxruntime=1", ".a=1", "a.=1"]
+)
 def test_an_option_written_wrongly_says_how(text: str) -> None:
-    with pytest.raises(UsageError, match=r"write it NAME\.KEY=VALUE, such as onnxruntime\.threads=1"):
+    with pytest.raises(
+        UsageError, match=r"write it NAME\.KEY=VALUE, such as onnxruntime\.threads=1"
+    ):
         Choices(backend_option=[text]).options()
 
 
 @pytest.mark.parametrize("text", ["onnxruntime", "=onnxruntime", "*="])
 def test_a_pin_written_wrongly_says_how(text: str) -> None:
-    with pytest.raises(UsageError, match="--pin is .*; write it GLOB=NAME"):
+    with pytest.raises(UsageError, match=r"--pin is .*; write it GLOB=NAME"):
         Choices(pin=[text]).rules()
 
 

@@ -4,6 +4,7 @@ import gc
 import logging
 import threading
 import weakref
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from partita.compiling.stage import compile as compile_plan
 from partita.errors import CompileError, PlanError, RunError
 from partita.model import Model
 from partita.partitioning.plan import Plan
+from partita.partitioning.stage import partition
 
 SEEDS = st.integers(0, 2**32 - 1)
 WIDTH = 64
@@ -92,6 +94,26 @@ def test_program_of_a_random_plan_equals_the_reference(kit, seed: int) -> None:
         for a, b in zip(found, wanted, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
             assert a.dtype == b.dtype
+
+
+@settings(max_examples=60)
+@given(seed=SEEDS)
+def test_partition_and_compile_equal_the_reference(kit, seed: int) -> None:
+    def picky(backend: Any, salt: int) -> Backend:
+        class Picky(backend):
+            def why_not(self, node: ir.Node) -> str | None:
+                return "not mine" if zlib.crc32(f"{salt}{node.name}".encode()) % 3 else None
+
+        return Picky()
+
+    proto = kit.proto(seed)
+    model = kit.as_model(proto)
+    backends = [picky(kit.Binding, seed), picky(kit.Passing, seed + 1), picky(kit.Broken, seed + 2)]
+    plan = partition(model, backends, resolve={}.__getitem__)
+    given_arrays = kit.feeds_for(model, seed)
+    program = compile_plan(plan)
+    for a, b in zip(program(*given_arrays), kit.expected(proto, given_arrays), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 @settings(max_examples=50)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from partita.testing.agreement import disagreement
@@ -10,7 +11,7 @@ from partita.testing.agreement import disagreement
 NUMBERS = arrays.arrays(
     np.float32,
     arrays.array_shapes(max_dims=3, max_side=4),
-    elements={"min_value": -10, "max_value": 10, "width": 32},
+    elements=st.floats(-10, 10, width=32),
 )
 
 

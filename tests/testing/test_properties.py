@@ -182,22 +182,13 @@ class PairsStrangers(Sound):
 
 
 class SharesMemory(Sound):
-    """Hands out a view of its input as an Executable, which has to copy."""
+    """Hands out its input as the output of an Executable, which has to copy."""
+
+    def why_not(self, node: Node) -> str | None:
+        return None if node.op_type == "Identity" else f"{node.op_type} is not Identity"
 
     def compile(self, region: Region) -> Any:
-        run = super().compile(region)
-
-        def call(*inputs: Any) -> Any:
-            found = run(*inputs)
-            for i, output in enumerate(found):
-                for given in inputs:
-                    if given.shape == output.shape and given.dtype == output.dtype:
-                        given = given if np.array_equal(given, output) else given.copy()
-                        given[...] = output
-                        found[i] = given
-            return found
-
-        return _Bound(call, False, False)
+        return _Bound(lambda *inputs: list(inputs), False, False)
 
 
 def kit(backend: type[Backend], **settings: Any) -> BackendConformance:

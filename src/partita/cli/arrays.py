@@ -31,7 +31,7 @@ def fed(model: Model, feeds: Feeds, display: Display) -> dict[str, Any]:
     given = _given(specs, feeds.input or [])
     if len(given) == len(specs):
         return {name: given[name] for name in specs}
-    sizes = {**_sizes_of(specs, given), **_sizes(feeds.dim or [])}
+    sizes = {**_sizes_settled(specs, given), **sizes_of(feeds.dim or [])}
     random = random_inputs(model, feeds.seed, sizes)
     missing = [name for name in specs if name not in given]
     shown = ", ".join(f"{name} {_described(random[name])}" for name in missing[:4])
@@ -90,7 +90,12 @@ def _loaded(path: Path) -> dict[str, Array]:
         raise InputError(f"{path} cannot be read as a numpy file: {error}") from error
 
 
-def _sizes(texts: list[str]) -> dict[str, int]:
+def sizes_of(texts: list[str]) -> dict[str, int]:
+    """Returns sizes by the name of their dimension, from ``NAME=N``.
+
+    Raises:
+        UsageError: One is written in another way.
+    """
     found: dict[str, int] = {}
     for text in texts:
         name, equals, size = text.rpartition("=")
@@ -100,7 +105,7 @@ def _sizes(texts: list[str]) -> dict[str, int]:
     return found
 
 
-def _sizes_of(specs: Mapping[str, Spec], given: Mapping[str, Array]) -> dict[str, int]:
+def _sizes_settled(specs: Mapping[str, Spec], given: Mapping[str, Array]) -> dict[str, int]:
     """Returns the sizes of named dimensions that the given arrays already settle."""
     found: dict[str, int] = {}
     for name, array in given.items():

@@ -80,7 +80,9 @@ def backend_table(rows: Sequence[dict[str, Any]]) -> Table:
 def option_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Returns one row an option, as ``--backend-option`` takes it, with its default."""
     cells = tuple(
-        (f"{row['name']}.{key}", _shown(value)) for row in rows for key, value in row["options"].items()
+        (f"{row['name']}.{key}", _shown(value))
+        for row in rows
+        for key, value in row["options"].items()
     )
     return Table("Options", (Column("Option", whole=True), Column("Default")), cells)
 

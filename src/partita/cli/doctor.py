@@ -25,9 +25,11 @@ def doctor(display: Display) -> Answer:
         if b["problem"]
     ]
     engines = [b["name"] for b in backends if b["available"] and b["name"] not in ("host", "null")]
-    advice = 'no engine is installed, so everything runs on the host: pip install "partita[onnxruntime]"'
+    advice = (
+        'no engine is installed, so everything runs on the host: pip install "partita[onnxruntime]"'
+    )
     notes = [] if engines else [advice]
-    content = {
+    content: dict[str, Any] = {
         "machine": machine.facts(),
         "packages": machine.packages(),
         "environment": machine.variables(),

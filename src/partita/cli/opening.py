@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
 from partita.cli.options import Choices, Display
 from partita.cli.terminal import say
-from partita.errors import PartitaError, UsageError
+from partita.errors import PartitaError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from partita.model import Model
     from partita.partitioning.plan import Plan
     from partita.running.program import Program
+
+MISMATCH_LINES = 5
+"""Places where a plan file no longer fits that are said one by one."""
 
 
 @final
@@ -27,6 +31,33 @@ def opened(path: Path) -> Model:
     from partita import verbs
 
     return verbs.load(str(path))
+
+
+def resized(model: Model, sizes: Mapping[str, int]) -> Model:
+    """Returns a copy of a model whose open dimensions have sizes, with all shapes inferred anew.
+
+    Raises:
+        UnknownNameError: No input has a dimension of that name; the message lists near matches.
+    """
+    import onnx_ir as ir
+
+    from partita import verbs
+
+    known = {d.value for v in model.inputs for d in v.shape or () if not isinstance(d, int)}
+    names = {name for name in known if name is not None}
+    for name in sizes:
+        if name not in names:
+            raise UnknownNameError("dimension", name, names)
+    copy = model.ir.clone()
+    for value in copy.graph.inputs:
+        if value.shape is not None:
+            value.shape = ir.Shape(
+                [d if isinstance(d, int) else sizes.get(d.value or "", d) for d in value.shape]
+            )
+    for node in ir.traversal.RecursiveGraphIterator(copy.graph):
+        for value in node.outputs:
+            value.shape = None
+    return verbs.load(copy)
 
 
 def planned(model: Model, choices: Choices, display: Display) -> Plan:
@@ -59,10 +90,17 @@ def unchecked_plan(model: Model, choices: Choices, display: Display) -> Plan:
                 "edit the file, or leave --plan out"
             )
         plan = verbs.load_plan(choices.plan, model)
-        for sentence in plan.mismatches:
-            say(display, f"partita: plan {choices.plan}: {sentence}")
+        _say_mismatches(plan, choices.plan, display)
     say(display, placement_line(plan))
     return plan
+
+
+def _say_mismatches(plan: Plan, path: Path, display: Display) -> None:
+    for sentence in plan.mismatches[:MISMATCH_LINES]:
+        say(display, f"partita: {path}: {sentence}")
+    if len(plan.mismatches) > MISMATCH_LINES:
+        more = len(plan.mismatches) - MISMATCH_LINES
+        say(display, f"partita: {path}: … {more:,} more; see partita plan MODEL --plan {path}")
 
 
 def compiled(plan: Plan, choices: Choices, display: Display, strict: bool) -> Program:

@@ -154,6 +154,19 @@ class Choices:
 
 @final
 @dataclass(frozen=True)
+class Sizes:
+    """Sizes of dimensions that a model leaves open."""
+
+    dim: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N", help="Size of a dimension that the model leaves open; repeatable."
+        ),
+    ] = None
+
+
+@final
+@dataclass(frozen=True)
 class Feeds:
     """What a model is run on."""
 

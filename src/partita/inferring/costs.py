@@ -197,20 +197,76 @@ _RULES: Mapping[str, Callable[[ir.Node], int | None]] = {
     "GridSample": _each_output(10),
     **{
         name: _each_input(1)
-        for name in (
-            "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum "
-            "ReduceLogSumExp ReduceSumSquare ArgMax ArgMin TopK CumSum"
-        ).split()
+        for name in [
+            "ReduceSum",
+            "ReduceMean",
+            "ReduceMax",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceL1",
+            "ReduceL2",
+            "ReduceLogSum",
+            "ReduceLogSumExp",
+            "ReduceSumSquare",
+            "ArgMax",
+            "ArgMin",
+            "TopK",
+            "CumSum",
+        ]
     },
 }
 _FREE: Mapping[str, int] = dict.fromkeys(
-    (
-        "Identity Reshape Flatten Squeeze Unsqueeze Transpose Concat Split Slice Gather GatherND "
-        "GatherElements ScatterND ScatterElements Scatter Expand Tile Pad Shape Size Constant "
-        "ConstantOfShape Cast CastLike Range SpaceToDepth DepthToSpace Dropout EyeLike OneHot "
-        "NonZero Compress If Loop Scan ReverseSequence SequenceConstruct SequenceAt SequenceInsert "
-        "SequenceEmpty SequenceErase SequenceLength SplitToSequence ConcatFromSequence Optional "
-        "OptionalGetElement OptionalHasElement CenterCropPad Trilu Unique"
-    ).split(),
+    [
+        "Identity",
+        "Reshape",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Transpose",
+        "Concat",
+        "Split",
+        "Slice",
+        "Gather",
+        "GatherND",
+        "GatherElements",
+        "ScatterND",
+        "ScatterElements",
+        "Scatter",
+        "Expand",
+        "Tile",
+        "Pad",
+        "Shape",
+        "Size",
+        "Constant",
+        "ConstantOfShape",
+        "Cast",
+        "CastLike",
+        "Range",
+        "SpaceToDepth",
+        "DepthToSpace",
+        "Dropout",
+        "EyeLike",
+        "OneHot",
+        "NonZero",
+        "Compress",
+        "If",
+        "Loop",
+        "Scan",
+        "ReverseSequence",
+        "SequenceConstruct",
+        "SequenceAt",
+        "SequenceInsert",
+        "SequenceEmpty",
+        "SequenceErase",
+        "SequenceLength",
+        "SplitToSequence",
+        "ConcatFromSequence",
+        "Optional",
+        "OptionalGetElement",
+        "OptionalHasElement",
+        "CenterCropPad",
+        "Trilu",
+        "Unique",
+    ],
     0,
 )

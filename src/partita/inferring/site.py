@@ -105,6 +105,11 @@ class Site:
             raise NotInferableError
         return found
 
+    def elements_or_none(self, index: int, count: int) -> Elements:
+        """Returns the elements of input ``index``, or ``count`` unknown ones."""
+        found = self.state.elements(self.value(index))
+        return (None,) * count if found is None else found
+
     def integers(self, index: int) -> tuple[int, ...]:
         """Returns the elements of input ``index`` if all are plain integers.
 

@@ -1,13 +1,17 @@
-"""Inference: shapes and dtypes of every value. (Stand-in until the room is finished.)"""
+"""The inferring stage: dtypes and shapes of all values, small constant subgraphs folded."""
 
 from __future__ import annotations
 
-from onnx_ir.passes.common import ShapeInferencePass
-
+from partita.inferring.shapes import infer_shapes
 from partita.model import Model
 
 
 def infer(model: Model, *, fold: bool = True) -> Model:
-    """Returns the model with inferred shapes."""
-    ShapeInferencePass(strict_mode=False, check_type=False)(model.ir)
+    """Returns ``model`` with dtypes and shapes filled in where they can be known.
+
+    Args:
+        model: As ``loading`` made it; nobody else may hold it yet, for it is edited.
+        fold: Whether small subgraphs of constants are replaced by their results.
+    """
+    infer_shapes(model)
     return model

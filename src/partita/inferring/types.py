@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import final
@@ -17,6 +17,7 @@ _NAMES: Mapping[str, ir.DataType] = {
     "float": ir.DataType.FLOAT,
     "double": ir.DataType.DOUBLE,
 }
+_NUMBERS = {dtype.value for dtype in ir.DataType} - {0}
 _TYPE = re.compile(r"(tensor|seq|optional)\((.*)\)")
 
 
@@ -46,6 +47,9 @@ def output_types(node: ir.Node) -> list[ir.TypeProtocol | None]:
     for index in range(len(node.outputs)):
         rule = rules[min(index, len(rules) - 1)] if rules else None
         found.append(None if rule is None else _resolve(rule, node))
+    if node.op_type == "LayerNormalization" and len(found) > 1:
+        statistics = _from_attribute(node, "stash_type") or ir.DataType.FLOAT
+        found[1:] = [ir.TensorType(statistics) for _ in found[1:]]
     special = SPECIAL.get(node.op_type)
     if special is not None and found and node.domain == "":
         dtype = special(node)
@@ -119,7 +123,7 @@ def _from_attribute(node: ir.Node, name: str) -> ir.DataType | None:
     if attribute is None or attribute.type != ir.AttributeType.INT:
         return None
     number = attribute.as_int()
-    return ir.DataType(number) if number in ir.DataType and number != 0 else None
+    return ir.DataType(number) if number in _NUMBERS else None
 
 
 def _of_input(node: ir.Node, index: int) -> ir.DataType | None:
@@ -140,27 +144,41 @@ def _quantized(node: ir.Node) -> ir.DataType | None:
     return _of_input(node, 2) or _from_attribute(node, "output_dtype") or ir.DataType.UINT8
 
 
-def _dequantized(node: ir.Node) -> ir.DataType | None:
-    return _from_attribute(node, "output_dtype") or _of_input(node, 1)
+TypeRule = Callable[[ir.Node], ir.DataType | None]
 
 
-SPECIAL = {
-    "Bernoulli": lambda n: _from_attribute(n, "dtype") or _of_input(n, 0),
-    "BitCast": lambda n: _from_attribute(n, "to"),
-    "BlackmanWindow": lambda n: _from_attribute(n, "output_datatype") or ir.DataType.FLOAT,
-    "Cast": lambda n: _from_attribute(n, "to"),
-    "ConstantOfShape": lambda n: _of_tensor(n, "value") or ir.DataType.FLOAT,
-    "DequantizeLinear": _dequantized,
-    "EyeLike": lambda n: _from_attribute(n, "dtype") or _of_input(n, 0),
-    "HammingWindow": lambda n: _from_attribute(n, "output_datatype") or ir.DataType.FLOAT,
-    "HannWindow": lambda n: _from_attribute(n, "output_datatype") or ir.DataType.FLOAT,
-    "MelWeightMatrix": lambda n: _from_attribute(n, "output_datatype") or ir.DataType.FLOAT,
-    "Multinomial": lambda n: _from_attribute(n, "dtype") or ir.DataType.INT32,
+def _said_by(name: str, otherwise: int | ir.DataType) -> TypeRule:
+    """Returns the rule: the type that attribute ``name`` says, else a fixed one or an input's."""
+
+    def rule(node: ir.Node) -> ir.DataType | None:
+        said = _from_attribute(node, name)
+        if said is not None:
+            return said
+        return otherwise if isinstance(otherwise, ir.DataType) else _of_input(node, otherwise)
+
+    return rule
+
+
+def _filled(node: ir.Node) -> ir.DataType | None:
+    return _of_tensor(node, "value") or ir.DataType.FLOAT
+
+
+SPECIAL: Mapping[str, TypeRule] = {
+    "Bernoulli": _said_by("dtype", 0),
+    "BitCast": _said_by("to", 0),
+    "BlackmanWindow": _said_by("output_datatype", ir.DataType.FLOAT),
+    "Cast": _said_by("to", 0),
+    "ConstantOfShape": _filled,
+    "DequantizeLinear": _said_by("output_dtype", 1),
+    "EyeLike": _said_by("dtype", 0),
+    "HammingWindow": _said_by("output_datatype", ir.DataType.FLOAT),
+    "HannWindow": _said_by("output_datatype", ir.DataType.FLOAT),
+    "MelWeightMatrix": _said_by("output_datatype", ir.DataType.FLOAT),
+    "Multinomial": _said_by("dtype", ir.DataType.INT32),
     "QuantizeLinear": _quantized,
-    "RandomNormal": lambda n: _from_attribute(n, "dtype") or ir.DataType.FLOAT,
-    "RandomNormalLike": lambda n: _from_attribute(n, "dtype") or _of_input(n, 0),
-    "RandomUniform": lambda n: _from_attribute(n, "dtype") or ir.DataType.FLOAT,
-    "RandomUniformLike": lambda n: _from_attribute(n, "dtype") or _of_input(n, 0),
-    "SequenceEmpty": lambda n: None,
+    "RandomNormal": _said_by("dtype", ir.DataType.FLOAT),
+    "RandomNormalLike": _said_by("dtype", 0),
+    "RandomUniform": _said_by("dtype", ir.DataType.FLOAT),
+    "RandomUniformLike": _said_by("dtype", 0),
 }
-"""Ops whose first output's element type is said by an attribute."""
+"""Ops whose first output's element type an attribute says."""

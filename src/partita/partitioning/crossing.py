@@ -15,8 +15,8 @@ HOST = -1
 """The place of everything that lies in no region."""
 
 Traffic = tuple[int, int, Sequence[int]]
-"""A value and where it goes: the node that makes it (-1: it comes from outside the graph), its bytes
-(0: unknown), and the nodes that read it (-1: it leaves the graph)."""
+"""A value and where it goes: the node that makes it (-1: it comes from outside the graph), its
+bytes (0: unknown), and the nodes that read it (-1: it leaves the graph)."""
 
 
 def crossing_bytes(places: Sequence[int], values: Sequence[Traffic]) -> int:

@@ -79,6 +79,12 @@ class Inventory:
         return sum(op.nodes for op in self.ops)
 
     @property
+    def open_dimensions(self) -> tuple[str, ...]:
+        """Names of the dimensions of inputs that a run decides."""
+        sizes = (d for spec in self.inputs for d in spec.shape or ())
+        return tuple(dict.fromkeys(d for d in sizes if isinstance(d, str)))
+
+    @property
     def flops(self) -> int:
         """Floating-point operations of one run, as far as they are known."""
         return sum(op.flops for op in self.ops)
@@ -100,6 +106,7 @@ class Inventory:
             "outputs": [_spec_to_dict(spec) for spec in self.outputs],
             "nodes": self.nodes,
             "bodies": self.bodies,
+            "open_dimensions": list(self.open_dimensions),
             "ops": [asdict(op) for op in self.ops],
             "flops": self.flops,
             "unknown_costs": self.unknown_costs,
@@ -204,6 +211,9 @@ def _op_table(found: Inventory, every_row: bool) -> Table:
         for op in found.ops
     ]
     note = omission(len(rows), limit, "ops", "--verbose or --json")
+    if found.open_dimensions and found.unknown_costs:
+        names = ", ".join(found.open_dimensions[:5])
+        note = f"{note}\n" * bool(note) + f"sizes left open: {names}; --dim NAME=N settles them"
     return Table("Ops", columns, clipped(rows, limit), note)
 
 

@@ -148,7 +148,7 @@ def _unasked(plan: Plan) -> str:
     """Says why a node is on the host although nobody refused it."""
     if HOST in plan.request.prefer.values():
         return "a rule prefers the host"
-    return "no backend refused it" if plan.settings else "no backend was asked"
+    return "the plan leaves it here" if plan.settings else "no backend was asked"
 
 
 def _after_subject(sentence: str, op_type: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from partita.backends.contract import Region
 from partita.errors import printable
-from partita.partitioning.plan import Plan
+from partita.partitioning.plan import BackendSetting, Plan
+from partita.reporting.documents import plain
 from partita.reporting.placement import host_ops, refused_groups, region_ops, shares
 from partita.reporting.quantities import byte_text, plural, share_text
 from partita.reporting.tables import Column, Table, clipped, omission, text
@@ -45,6 +47,8 @@ def placement_line(plan: Plan) -> str:
 
 
 def _host_reasons(plan: Plan) -> str:
+    if not plan.settings and not plan.refusals:
+        return "no backend was asked"
     ops = host_ops(plan)
     shown = [
         f"{printable(op.op_type, 40)} {op.nodes:,}: {printable(op.reason, LINE_REASON)}"
@@ -184,10 +188,18 @@ def summary(plan: Plan) -> list[tuple[str, str]]:
         rows.append(("weights held twice", byte_text(plan.duplicated_bytes)))
     for setting in plan.settings:
         version = f" {setting.version}" if setting.version else ""
-        options = ", ".join(f"{key}={value}" for key, value in setting.options.items())
+        options = ", ".join(_chosen_options(plan, setting))
         details = f"computes in {setting.precision}" + (f"; {options}" if options else "")
         rows.append((f"{setting.name}{version}", details))
     return rows
+
+
+def _chosen_options(plan: Plan, setting: BackendSetting) -> Iterator[str]:
+    """Yields the options of a backend that are not at their defaults (all, if it is not live)."""
+    live = [type(b).options for b in plan.backends if b.name == setting.name]
+    for key, value in setting.options.items():
+        if not live or live[0].get(key) != value:
+            yield f"{key}={plain(value)}"
 
 
 def bound_text(plan: Plan) -> str:

@@ -93,11 +93,13 @@ def answers(backend: Backend, model: Model) -> Iterator[tuple[ir.Node, str | Non
     stack = [model.graph]
     while stack:
         for node in stack.pop():
-            said = [strategy.why_not(node) for strategy in strategies]
-            taken = any(answer is None for answer in said)
-            yield node, None if taken else "; ".join(map(str, dict.fromkeys(said)))
-            if not taken:
-                stack.extend(graph for _, graph in bodies(node))
+            said: list[Any] = [strategy.why_not(node) for strategy in strategies]
+            if None in said:
+                yield node, None
+                continue
+            odd = [answer for answer in said if not isinstance(answer, str)]
+            yield node, odd[0] if odd else "; ".join(dict.fromkeys(said))
+            stack.extend(graph for _, graph in bodies(node))
 
 
 def sentence_fault(answer: Any, node: ir.Node) -> str:
@@ -115,7 +117,8 @@ def sentence_fault(answer: Any, node: ir.Node) -> str:
     known = {node.op_type, str(node.name), *node.attributes}
     values = [v for v in (*node.inputs, *node.outputs) if v is not None]
     known |= {str(v.name) for v in values} | {v.dtype.name.lower() for v in values if v.dtype}
-    if not any(word and word in answer for word in known) and not re.search(r"\d", answer):
+    named = any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", answer) for word in known if word)
+    if not named and not re.search(r"\d", answer):
         return "a refusal says what was found: an op, a name, an attribute, a type or a number"
     return ""
 

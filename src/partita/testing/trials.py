@@ -12,6 +12,7 @@ from partita import verbs
 from partita.backends.contract import Backend, Call, Executable, FunctionExecutable, Region
 from partita.model import Model
 from partita.running.values import fresh, is_array
+from partita.subgraph import cut
 from partita.testing.agreement import DEFAULT_TOLERANCES, Tolerances, disagreement
 from partita.testing.cases import Case, reference
 
@@ -70,32 +71,33 @@ class Trial:
 
 
 def trials(backend: Backend, cases: Iterable[Case], limit: int) -> list[Trial]:
-    """Returns up to ``limit`` regions that a backend claims, one a case, of different ops.
+    """Returns up to ``limit`` regions that a backend claims, one a case, with as many ops as can be.
 
     Cases that draw random numbers, and those that the reference evaluator cannot run inside, are
     passed over.
     """
     found: list[Trial] = []
-    seen: set[frozenset[str]] = set()
+    rest: list[Trial] = []
+    seen: set[str] = set()
     for case in cases:
-        if len(found) == limit:
+        if len(found) >= limit:
             break
-        if case.drawn or case.ops in seen:
+        trial = None if case.drawn else _trial(backend, case)
+        if trial is None:
             continue
-        trial = _trial(backend, case)
-        if trial is not None:
-            seen.add(case.ops)
-            found.append(trial)
-    return found
+        ops = {node.op_type for node in trial.region.ir_nodes}
+        (found if ops - seen else rest).append(trial)
+        seen |= ops
+    return [*found, *rest[: limit - len(found)]]
 
 
 def _trial(backend: Backend, case: Case) -> Trial | None:
     model = case.load()
     plan = verbs.partition(model, [backend])
     regions = [r for r in plan.regions if r.backend == backend.name and r.graph == ""]
-    if not regions:
+    region = max(regions, key=lambda r: len(r.nodes)) if regions else _whole(backend, model)
+    if region is None:
         return None
-    region = max(regions, key=lambda r: len(r.nodes))
     feeds = dict(zip((str(v.name) for v in model.inputs), case.inputs, strict=True))
     names = (*region.inputs, *region.outputs)
     try:
@@ -104,6 +106,24 @@ def _trial(backend: Backend, case: Case) -> Trial | None:
         return None
     arrays = tuple(_array(value) for value in values)
     return Trial(case, model, region, arrays[: len(region.inputs)], arrays[len(region.inputs) :])
+
+
+def _whole(backend: Backend, model: Model) -> Region | None:
+    """Returns the whole model as a region, for a backend that takes all of it and forms none."""
+    nodes = tuple(model.graph)
+    if not nodes or backend.patterns() or any(backend.why_not(node) for node in nodes):
+        return None
+    found = cut(model, nodes)
+    return Region(
+        name=f"{backend.name}_0",
+        backend=backend.name,
+        nodes=tuple(str(node.name) for node in nodes),
+        inputs=tuple(str(value.name) for value in found.inputs),
+        outputs=tuple(str(value.name) for value in found.outputs),
+        parameters=tuple(str(value.name) for value in found.parameters),
+        options=backend.options,
+        subgraph=found,
+    )
 
 
 def _array(value: Any) -> Any:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from partita.inferring.dims import Dims, broadcast_shapes
-from partita.inferring.site import Answer, Known, NotInferableError, Rule, Site, axis_of
+from partita.inferring.site import Answer, NotInferableError, Rule, Site, axis_of
 
 _FIRST_BROADCASTING_OPSET = 7
-_SAME = """
-Abs Acos Acosh Asin Asinh Atan Atanh Bernoulli BitCast BitwiseNot Cast CastLike Ceil Celu Clip Cos
-Cosh CumProd CumSum DequantizeLinear Elu Erf Exp EyeLike Floor Gelu GroupNormalization HardSigmoid
-HardSwish Hardmax InstanceNormalization IsInf IsNaN LRN LeakyRelu Log LogSoftmax LpNormalization
-MeanVarianceNormalization Mish Neg Not PRelu QuantizeLinear RMSNormalization RandomNormalLike
-RandomUniformLike Reciprocal RegexFullMatch Relu ReverseSequence RotaryEmbedding Round Scatter
-ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt SwiGLU
-Swish Tan Tanh TensorScatter ThresholdedRelu Trilu
-""".split()
-_BROADCAST = """
-Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual
-Max Mean Min Mod Mul Or Pow StringConcat Sub Sum Where Xor
-""".split()
+# fmt: off
+_SAME = (
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Bernoulli", "BitCast",
+    "BitwiseNot", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Cos", "Cosh", "CumProd",
+    "CumSum", "DequantizeLinear", "Elu", "Erf", "Exp", "EyeLike", "Floor", "Gelu",
+    "GroupNormalization", "HardSigmoid", "HardSwish", "Hardmax", "InstanceNormalization",
+    "IsInf", "IsNaN", "LRN", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization",
+    "MeanVarianceNormalization", "Mish", "Neg", "Not", "PRelu", "QuantizeLinear",
+    "RMSNormalization", "RandomNormalLike", "RandomUniformLike", "Reciprocal", "RegexFullMatch",
+    "Relu", "ReverseSequence", "RotaryEmbedding", "Round", "Scatter", "ScatterElements",
+    "ScatterND", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus",
+    "Softsign", "Sqrt", "SwiGLU", "Swish", "Tan", "Tanh", "TensorScatter", "ThresholdedRelu",
+    "Trilu",
+)
+_BROADCAST = (
+    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal",
+    "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul",
+    "Or", "Pow", "StringConcat", "Sub", "Sum", "Where", "Xor",
+)
+# fmt: on
 
 
 def _same(site: Site) -> Answer:
@@ -60,7 +67,6 @@ def _causal_conv(site: Site) -> Answer:
     if len(dims) != 3 or not isinstance(kernel, int):
         raise NotInferableError
     return [dims, (dims[0], dims[1], kernel - 1)]
-
 
 
 RULES: dict[str, Rule] = {

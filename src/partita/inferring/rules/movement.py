@@ -37,7 +37,7 @@ def dims_from(elements: Sequence[Element]) -> Dims:
     return tuple(unknown() if e is None or isinstance(e, float) else e for e in elements)
 
 
-def _target(site: Site, index: int) -> Dims:
+def target(site: Site, index: int) -> Dims:
     """Returns what input ``index`` says as a shape; at least its rank."""
     try:
         return dims_from(site.elements(index))
@@ -50,11 +50,11 @@ def _target(site: Site, index: int) -> Dims:
 
 def _reshape(site: Site) -> Answer:
     given = site.numbers("shape")
-    target: Dims = given if given is not None else _target(site, 1)
+    wanted: Dims = given if given is not None else target(site, 1)
     dims = site.dims_if_known(0)
     zero_copies = site.number("allowzero", 0) == 0
     result: list[Dim] = []
-    for index, dim in enumerate(target):
+    for index, dim in enumerate(wanted):
         if dim == 0 and zero_copies:
             known = dims is not None and index < len(dims)
             dim = dims[index] if known else unknown()  # pyright: ignore[reportOptionalSubscript]
@@ -99,8 +99,17 @@ def _axes(site: Site) -> tuple[int, ...] | None:
     return site.integers(1) if site.has(1) else None
 
 
+def _rank_of(dims: Dims, change: int) -> Answer:
+    """Returns what is known when the axes are not: how many dimensions there are."""
+    return [tuple(unknown() for _ in range(len(dims) + change))]
+
+
 def _squeeze(site: Site) -> Answer:
-    dims, axes = site.dims(0), _axes(site)
+    dims = site.dims(0)
+    try:
+        axes = _axes(site)
+    except NotInferableError:
+        return _rank_of(dims, -_length(site, 1))
     if axes is None:
         if not all(isinstance(dim, int) for dim in dims):
             raise NotInferableError
@@ -110,7 +119,11 @@ def _squeeze(site: Site) -> Answer:
 
 
 def _unsqueeze(site: Site) -> Answer:
-    dims, axes = site.dims(0), _axes(site)
+    dims = site.dims(0)
+    try:
+        axes = _axes(site)
+    except NotInferableError:
+        return _rank_of(dims, _length(site, 1))
     if axes is None:
         raise NotInferableError
     rank = len(dims) + len(axes)
@@ -168,10 +181,13 @@ def _slice(site: Site) -> Answer:
         axes = site.numbers("axes") or tuple(range(len(starts)))
         steps: Sequence[Element] = (1,) * len(starts)
     else:
-        axes = site.integers(3) if site.has(3) else tuple(range(_length(site, 1)))
-        starts = _elements_or_none(site, 1, len(axes))
-        ends = _elements_or_none(site, 2, len(axes))
-        steps = _elements_or_none(site, 4, len(axes)) if site.has(4) else (1,) * len(axes)
+        try:
+            axes = site.integers(3) if site.has(3) else tuple(range(_length(site, 1)))
+        except NotInferableError:
+            return [tuple(unknown() for _ in dims)]
+        starts = site.elements_or_none(1, len(axes))
+        ends = site.elements_or_none(2, len(axes))
+        steps = site.elements_or_none(4, len(axes)) if site.has(4) else (1,) * len(axes)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         index = axis_of(axis, len(dims))
         dims[index] = sliced(dims[index], start, end, step)
@@ -183,13 +199,6 @@ def _length(site: Site, index: int) -> int:
     if not isinstance(length, int) or length > _LARGEST_RANK:
         raise NotInferableError
     return length
-
-
-def _elements_or_none(site: Site, index: int, count: int) -> Sequence[Element]:
-    try:
-        return site.elements(index)
-    except NotInferableError:
-        return [None] * count
 
 
 def sliced(size: Dim, start: Element, end: Element, step: Element) -> Dim:
@@ -237,7 +246,7 @@ def _pad(site: Site) -> Answer:
         pads: Sequence[Element] = site.numbers("pads") or site.numbers("paddings") or ()
     else:
         axes = site.integers(3) if site.has(3) else axes
-        pads = _elements_or_none(site, 1, 2 * len(axes))
+        pads = site.elements_or_none(1, 2 * len(axes))
     if len(pads) != 2 * len(axes):
         raise NotInferableError
     for position, axis in enumerate(axes):
@@ -252,12 +261,12 @@ def _pad(site: Site) -> Answer:
 
 def _tile(site: Site) -> Answer:
     dims = site.dims(0)
-    repeats = dims_from(_elements_or_none(site, 1, len(dims)))
+    repeats = dims_from(site.elements_or_none(1, len(dims)))
     return [tuple(multiply(a, b) for a, b in zip(dims, repeats, strict=True))]
 
 
 def _expand(site: Site) -> Answer:
-    return [broadcast_shapes((site.dims(0), _target(site, 1)))]
+    return [broadcast_shapes((site.dims(0), target(site, 1)))]
 
 
 def _depth_to_space(site: Site) -> Answer:
@@ -282,7 +291,7 @@ def _space_to_depth(site: Site) -> Answer:
 def _center_crop_pad(site: Site) -> Answer:
     dims = list(site.dims(0))
     axes = site.numbers("axes") or tuple(range(len(dims)))
-    for axis, size in zip(axes, _target(site, 1), strict=True):
+    for axis, size in zip(axes, target(site, 1), strict=True):
         dims[axis_of(axis, len(dims))] = size
     return [tuple(dims)]
 

@@ -152,23 +152,28 @@ def _recurrent(site: Site) -> Answer:
 
 def _fourier(site: Site) -> Answer:
     dims = list(site.dims(0))
-    if site.opset >= _DFT_WITH_AXIS_INPUT:
-        axis = site.integers(2)[0] if site.has(2) else -2
-    else:
-        axis = site.number("axis", 1)
-    axis = axis_of(axis, len(dims))
+    onesided, inverse = site.number("onesided", 0) == 1, site.number("inverse", 0) == 1
+    dims[-1] = 1 if onesided and inverse else 2
+    if not onesided and not site.has(1):
+        return [tuple(dims)]
+    try:
+        axis = axis_of(_fourier_axis(site), len(dims))
+    except NotInferableError:
+        return [(*(unknown() for _ in dims[:-1]), dims[-1])]
     if site.has(1):
         (length,) = site.elements(1)
         dims[axis] = unknown() if length is None or isinstance(length, float) else length
-    onesided = site.number("onesided", 0) == 1
-    if onesided and site.number("inverse", 0) == 1:
-        dims[axis] = dims[axis] if site.has(1) else unknown()
-        dims[-1] = 1
-        return [tuple(dims)]
-    if onesided:
+    elif inverse:
+        dims[axis] = multiply(subtract(dims[axis], 1), 2)
+    if onesided and not inverse:
         dims[axis] = add(floor_divide(dims[axis], 2), 1)
-    dims[-1] = 2
     return [tuple(dims)]
+
+
+def _fourier_axis(site: Site) -> int:
+    if site.opset < _DFT_WITH_AXIS_INPUT:
+        return site.number("axis", 1)
+    return site.integers(2)[0] if site.has(2) else -2
 
 
 def _short_fourier(site: Site) -> Answer:

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from partita.inferring.dims import Dim, Dims, unknown
 from partita.inferring.site import Answer, NotInferableError, Rule, Site, axis_of
 
-_REDUCTIONS = """
-ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
-ReduceSumSquare
-""".split()
+# fmt: off
+_REDUCTIONS = (
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
+)
+# fmt: on
 
 
 def without(dims: Dims, axes: Iterable[int], keep: bool) -> Dims:
@@ -29,9 +31,7 @@ def _reduce(site: Site) -> Answer:
         try:
             axes = site.integers(1)
         except NotInferableError:
-            if dims is not None and keep:
-                return [tuple(unknown() for _ in dims)]
-            raise
+            return [_some_reduced(site, keep)]
     if not axes:
         if site.number("noop_with_empty_axes", 0) == 1:
             return [dims]
@@ -39,6 +39,17 @@ def _reduce(site: Site) -> Answer:
             return [()]
         return [() if not keep else (1,) * len(site.dims(0))]
     return [without(site.dims(0), axes, keep)]
+
+
+def _some_reduced(site: Site, keep: bool) -> Dims:
+    """Returns the rank that is left when it is not known which axes go."""
+    dims, count = site.dims(0), site.dims(1)
+    if keep:
+        return tuple(unknown() for _ in dims)
+    # No axes would mean all axes, or none.
+    if len(count) != 1 or not isinstance(count[0], int) or count[0] < 1:
+        raise NotInferableError
+    return tuple(unknown() for _ in range(len(dims) - count[0]))
 
 
 def _arg(site: Site) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,8 +19,10 @@ from partita.inferring.dims import (
     subtract,
     unknown,
 )
+from partita.inferring.rules.movement import dims_from, target
 from partita.inferring.site import Answer, Element, NotInferableError, Rule, Site, axis_of
 
+_DROPS_WINDOWS_BEHIND_THE_END = 22
 _RESIZE_WITH_ROI = 11
 _UPSAMPLE_WITH_INPUT = 9
 
@@ -45,21 +48,23 @@ def window_count(site: Site, spatial: Dims, kernel: Dims) -> Dims:
         before, after = (0, 0) if padding == "VALID" else (pads[i], pads[rank + i])
         room = subtract(add(spatial[i], before + after), reach)
         rounded_up = site.number("ceil_mode", 0) == 1 and padding == "NOTSET"
-        counts.append(_count(room, strides[i], spatial[i], before, rounded_up))
+        count = add(floor_divide(room, strides[i]), 1)
+        if rounded_up:
+            count = _rounded_up(site, room, strides[i], add(spatial[i], before))
+        counts.append(count)
     return tuple(counts)
 
 
-def _count(room: Dim, stride: int, size: Dim, before: int, rounded_up: bool) -> Dim:
-    down = add(floor_divide(room, stride), 1)
-    if not rounded_up:
-        return down
+def _rounded_up(site: Site, room: Dim, stride: int, end: Dim) -> Dim:
     up = add(ceil_divide(room, stride), 1)
-    if up == down:
+    if up == add(floor_divide(room, stride), 1):
         return up
-    if isinstance(up, int) and isinstance(size, int):
-        # Versions differ on windows that start in the padding behind the end.
-        return up if (up - 1) * stride < size + before else unknown()
-    return unknown()
+    if not isinstance(up, int) or not isinstance(end, int):
+        return unknown()
+    if (up - 1) * stride < end:
+        return up
+    # A window that would start behind the end: dropped since opset 22, left to engines before.
+    return up - 1 if site.opset >= _DROPS_WINDOWS_BEHIND_THE_END else unknown()
 
 
 def _listed(site: Site, name: str, length: int, default: int) -> tuple[int, ...]:
@@ -157,7 +162,7 @@ def _roi_align(site: Site) -> Answer:
 
 
 def _columns_to_image(site: Site) -> Answer:
-    dims, image, block = site.dims(0), site.integers(1), site.integers(2)
+    dims, image, block = site.dims(0), target(site, 1), target(site, 2)
     channels = divide(dims[1], product(block))
     return [(dims[0], unknown() if channels is None else channels, *image)]
 
@@ -168,10 +173,10 @@ def _grid_sample(site: Site) -> Answer:
 
 
 def _affine_grid(site: Site) -> Answer:
-    size = site.elements(1)
-    spatial = tuple(unknown() if s is None or isinstance(s, float) else s for s in size[2:])
-    batch = site.dims(0)[0]
-    return [(batch, *spatial, len(spatial))]
+    batch, axes, _ = site.dims(0)
+    if not isinstance(axes, int):
+        raise NotInferableError
+    return [(batch, *target(site, 1)[2:], axes)]
 
 
 def _resize(site: Site) -> Answer:
@@ -181,17 +186,17 @@ def _resize(site: Site) -> Answer:
     positions = [axis_of(axis, len(dims)) for axis in axes]
     result = list(dims)
     if later and site.has(3):
-        sizes = site.elements(3)
-        exact = site.text("keep_aspect_ratio_policy", "stretch") == "stretch"
-        for position, size in zip(positions, sizes, strict=True):
-            known = exact and size is not None and not isinstance(size, float)
-            result[position] = size if known else unknown()  # pyright: ignore
-        return [tuple(result)]
-    if site.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
-        return [tuple(unknown() for _ in dims)]
-    scales = site.elements(2 if later else 1)
-    for position, scale in zip(positions, scales, strict=True):
-        result[position] = _scaled(dims[position], scale)
+        stretched = site.text("keep_aspect_ratio_policy", "stretch") == "stretch"
+        sizes: Sequence[Dim] = [unknown()] * len(axes)
+        if stretched:
+            sizes = dims_from(site.elements_or_none(3, len(axes)))
+    elif site.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
+        sizes = [unknown()] * len(axes)
+    else:
+        scales = site.elements_or_none(2 if later else 1, len(axes))
+        sizes = [_scaled(dims[p], s) for p, s in zip(positions, scales, strict=True)]
+    for position, size in zip(positions, sizes, strict=True):
+        result[position] = size
     return [tuple(result)]
 
 

@@ -13,9 +13,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import final
 
-from partita.partitioning.fusion.ledger import Ledger
-from partita.partitioning.fusion.network import SINK, SOURCE, Network
 from partita.partitioning.fusion.moves import Placement
+from partita.partitioning.fusion.network import SINK, SOURCE, Network
+
 
 def expand(placement: Placement, free: list[int], rising: bool, effort: int) -> tuple[int, int]:
     """Moves nodes up (or down) into each batch in turn; returns the change and the effort spent.

@@ -18,9 +18,10 @@ from partita.partitioning.fusion.runs import Runs, count_runs
 from partita.partitioning.fusion.search import Search, toll
 from partita.partitioning.fusion.waists import cut_at_waists, segment
 
-METHODS = ("empty", "waves", "alternation", "bound", "search", "beam")
-"""How a sequence was found: nothing to do; one type; two types and no separator; greedily, but
-the lower bound is met; by a search that was exhausted; by one that ran out of effort."""
+METHODS = ("empty", "waves", "alternation", "bound", "search", "beam", "greedy")
+"""How a sequence was found: nothing to do; one type; two types and no separator; greedily, and
+the lower bound is met; by a search that was exhausted; by one that ran out of effort; greedily,
+for want of the effort to search at all."""
 
 _WIDENING = 8
 """Each pass of the search keeps this many times more states than the pass before."""
@@ -63,7 +64,7 @@ class _Part:
         """Improves the sequence or proves it; returns the effort spent."""
         width = min(_WIDENING, effort // toll(len(self.graph.kinds)))
         if width < 2:
-            self.best = replace(self.best, method="beam")
+            self.best = replace(self.best, method="greedy")
             return 0
         search = Search(self.graph, self.runs)
         while not self.best.proved and search.spent < effort:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partita.partitioning.crossing import HOST, Traffic
-from partita.partitioning.fusion.ledger import Ledger
 from partita.partitioning.fusion.expansion import expand
+from partita.partitioning.fusion.ledger import Ledger
 from partita.partitioning.fusion.moves import Placement
 from partita.partitioning.fusion.positions import latest_positions
 
@@ -41,7 +41,6 @@ def settle(
     free = [v for v, kind in enumerate(types) if kind >= 0 and latest[v] > earliest[v]]
     if not free or not values:
         return best
-    thorough = 8 * len(free) < effort
     if 8 * len(free) > effort:
         free = _drawn(predecessors, types, earliest, latest)
         ledger = Ledger(best, free, values)

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from partita.partitioning.fusion.condensation import Precedence, condense
 from partita.partitioning.crossing import HOST, Traffic, crossing_bytes
+from partita.partitioning.fusion.condensation import Precedence, condense
 from partita.partitioning.fusion.pieces import join_pieces, label_pieces
 from partita.partitioning.fusion.positions import earliest_positions, waves
 from partita.partitioning.fusion.sequence import shortest_sequence
@@ -71,7 +71,8 @@ def fuse(
     present = set(types) - {HOST}
     if len(present) <= 1:
         earliest = waves(predecessors, types)
-        count = 1 + max((p for p, kind in zip(earliest, types, strict=True) if kind >= 0), default=-1)
+        used = [p for p, kind in zip(earliest, types, strict=True) if kind != HOST]
+        count = max(used, default=-1) + 1
         sequence = tuple(present) * count
         lower_bound, method = count, "waves" if count else "empty"
     else:

@@ -11,7 +11,6 @@ exactly.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -87,10 +86,9 @@ def cut_at_waists(graph: Precedence) -> tuple[Precedence, list[int]]:
 
 def segment(graph: Precedence, low: int, high: int) -> Precedence:
     """Returns the nodes ``low`` to ``high`` (a waist or an end of the graph each) as a graph."""
-    predecessors: list[Sequence[int]] = [()]
-    for v in range(low + 1, high + 1):
-        predecessors.append([p - low for p in graph.predecessors[v] if p >= low])
-    return Precedence(predecessors, graph.kinds[low : high + 1])
+    inner = graph.predecessors[low + 1 : high + 1]
+    predecessors = [[p - low for p in parents if p >= low] for parents in inner]
+    return Precedence([[], *predecessors], graph.kinds[low : high + 1])
 
 
 def _spans(graph: Precedence) -> Spans:
@@ -119,7 +117,9 @@ def _spans(graph: Precedence) -> Spans:
     return Spans(after, before, sources, sinks)
 
 
-def _first_and_last_of_kind(graph: Precedence, spans: Spans) -> tuple[dict[int, int], dict[int, int]]:
+def _first_and_last_of_kind(
+    graph: Precedence, spans: Spans
+) -> tuple[dict[int, int], dict[int, int]]:
     """Returns, for each kind, the first and the last node of that kind that is no loose end."""
     loose = {*spans.sources, *spans.sinks}
     inner = [(kind, v) for v, kind in enumerate(graph.kinds) if v not in loose]

@@ -1,0 +1,1 @@
+"""Which backend gets which node: claims, rules, regions, and the plan that records them."""

@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+import pytest
+
+from partita.backends.openvino import OpenVinoBackend
+from partita.testing import BackendConformance
+
+
+@pytest.mark.engine("openvino")
+class TestOpenVino(BackendConformance):
+    backend = OpenVinoBackend
