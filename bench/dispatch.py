@@ -107,10 +107,14 @@ def in_turns(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
         name: statistics.median(a / b for a, b in zip(times[name], times[base], strict=True))
         for name in ways
     }
+    least = {name: min(t) for name, t in times.items()}
     return {
         "us": {name: round(statistics.median(t), 3) for name, t in times.items()},
-        "least_us": {name: round(min(t), 3) for name, t in times.items()},
+        "least_us": {name: round(t, 3) for name, t in least.items()},
         f"ratio_to_{base}": {n: round(r, 3) for n, r in ratios.items() if n != base},
+        f"least_ratio_to_{base}": {
+            n: round(t / least[base], 3) for n, t in least.items() if n != base
+        },
     }
 
 
@@ -150,13 +154,13 @@ def own_cost(name: str, function: Callable[[Any], Any], rounds: int) -> Iterator
         rounds,
     )
     us = found["us"]
+    loop_us, many_us = us[f"{STEPS + 1} calls in a loop"], us[f"{STEPS + 1} steps"]
     yield {
         "case": f"own cost, {name} steps",
         "own_us_a_run": round(us["one step"] - us["one call"], 3),
         "own_us_a_run_by_name": round(us["one step by name"] - us["one call"], 3),
-        "own_us_a_step": round(
-            (us[f"{STEPS + 1} steps"] - us["one step"]) / STEPS - us["one call"], 3
-        ),
+        "us_a_step_with_its_call": round((many_us - us["one step"]) / STEPS, 3),
+        "us_a_call_in_a_loop": round(loop_us / (STEPS + 1), 3),
         **found,
     }
 
@@ -259,7 +263,7 @@ def main() -> None:
         for count, shape in ((2, (4, 4)), (5, (4, 4)), (5, (256, 256))):
             yield handing_over(count, shape, rounds)
         if arguments.zoo:
-            yield from zoo_cases(arguments.zoo, max(10, rounds // 10))
+            yield from zoo_cases(arguments.zoo, rounds)
 
     for case in cases():
         print(json.dumps({"bench": "dispatch", "rounds": rounds, **case}), flush=True)

@@ -1,7 +1,7 @@
 """What partita costs over the raw engine, where one engine takes the whole model.
 
     python bench/engines.py [--models FOLDER ...] [--only GLOB] [--backends NAME,NAME]
-                            [--threads N] [--runs N] [--seconds S] [--control]
+                            [--threads N] [--runs N] [--seconds S] [--clock wall|cpu] [--control]
 
 For each model and engine, in one process and in turns: the engine called directly, and a program of
 ``partita.compile`` for that engine with the same threads and float32. One round is a block of calls
@@ -36,6 +36,8 @@ LONG_MS = 1.0
 """Only models above this count in the summary: below it, microseconds decide."""
 BLOCK_SECONDS = 0.02
 BLOCK_CALLS = (3, 200)
+
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 Side = Callable[[], Sequence[np.ndarray]]
 
@@ -102,6 +104,12 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="of each engine; 0: it decides")
     parser.add_argument("--runs", type=int, default=20, help="rounds a model at most")
     parser.add_argument("--seconds", type=float, default=8.0, help="time a model at most")
+    parser.add_argument(
+        "--clock",
+        choices=CLOCKS,
+        default="wall",
+        help="cpu: time on any core of this process, for one thread on a machine that others use",
+    )
     parser.add_argument("--control", action="store_true", help="measure a second raw engine too")
     asked = parser.parse_args(arguments)
     asked.backends = asked.backends.split(",")
@@ -123,7 +131,7 @@ def chosen(folders: Iterable[Path] | None, only: str) -> list[Recorded]:
 def measured(model: Recorded, backend: str, asked: argparse.Namespace) -> dict[str, Any]:
     """Returns the record of one model on one engine; a failure is a record too."""
     record: dict[str, Any] = {"bench": "engines", "model": model.name, "backend": backend}
-    record |= {"threads": asked.threads, "state": "failed"}
+    record |= {"threads": asked.threads, "clock": asked.clock, "state": "failed"}
     try:
         raw, raw_seconds = timed(lambda: RAW[backend](model, asked.threads))
         side, preparation = prepared(model, backend, asked.threads)
@@ -131,7 +139,7 @@ def measured(model: Recorded, backend: str, asked: argparse.Namespace) -> dict[s
         if asked.control:
             sides["control"] = RAW[backend](model, asked.threads)
         outputs = {name: call() for name, call in sides.items()}
-        times = interleaved(sides, asked.runs, asked.seconds)
+        times = interleaved(sides, asked.runs, asked.seconds, CLOCKS[asked.clock])
     except Exception as failure:
         return record | {"reason": f"{type(failure).__name__}: {failure}"[:500]}
     return record | {
@@ -190,12 +198,12 @@ def greatest(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> float
 
 
 def interleaved(
-    sides: Mapping[str, Side], runs: int, seconds: float
+    sides: Mapping[str, Side], runs: int, seconds: float, clock: Callable[[], float]
 ) -> Mapping[str, list[list[float]]]:
     """Returns, for each side, its call times in seconds, one list a round."""
     for call in sides.values():
-        spans(call, 3)
-    once = statistics.median(spans(next(iter(sides.values())), 3))
+        spans(call, 3, clock)
+    once = statistics.median(spans(next(iter(sides.values())), 3, time.perf_counter))
     calls = min(max(round(BLOCK_SECONDS / once), BLOCK_CALLS[0]), BLOCK_CALLS[1])
     times: dict[str, list[list[float]]] = {name: [] for name in sides}
     end = time.perf_counter() + seconds
@@ -204,9 +212,9 @@ def interleaved(
     try:
         for _ in range(max(runs, 1)):
             for name in sides:
-                times[name].append(spans(sides[name], calls))
+                times[name].append(spans(sides[name], calls, clock))
             for name in reversed(sides):
-                times[name][-1] += spans(sides[name], calls)
+                times[name][-1] += spans(sides[name], calls, clock)
             if time.perf_counter() > end:
                 break
     finally:
@@ -214,9 +222,8 @@ def interleaved(
     return times
 
 
-def spans(call: Side, calls: int) -> list[float]:
+def spans(call: Side, calls: int, clock: Callable[[], float]) -> list[float]:
     """Returns the times of ``calls`` calls in seconds, after one that does not count."""
-    clock = time.perf_counter
     call()
     found = []
     for _ in range(calls):

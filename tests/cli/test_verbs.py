@@ -285,7 +285,7 @@ def test_compare_finds_who_is_wrong_and_writes_it_down(
 def test_compare_with_another_backend(partita: Any, chain: Chain, library: Path) -> None:
     words = ("compare", chain("Relu"), "--library", library, "--backend", "host")
     result = partita(*words, "--against", "exact")
-    assert "against partita: exact 1 of 1 node" in result.stderr
+    assert "partita: the other: exact 1 of 1 node" in result.stderr
 
 
 # bench

@@ -44,7 +44,7 @@ def test_right_plans_have_no_culprit(kit, seed: int) -> None:
     assert bisect(plan, kit.feeds_for(model, seed), rtol=1e-4, atol=1e-4) is None
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_first_region_that_differs_is_found(kit, seed: int) -> None:
     """A region that is wrong in what it hands out is named, wherever its graph lies."""

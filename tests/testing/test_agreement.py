@@ -43,8 +43,10 @@ def test_tolerances_go_by_element_type() -> None:
     assert disagreement(["y"], near, [np.array([4], np.uint8)], {"uint8": (0, 1)}) == ""
 
 
-def test_without_numbers_types_and_shapes_still_count() -> None:
+def test_without_numbers_types_and_ranks_still_count() -> None:
     zeros, ones = np.zeros((2, 3), np.float32), np.ones((2, 3), np.float32)
     assert disagreement(["y"], [zeros], [ones], numbers=False) == ""
     assert disagreement(["y"], [[zeros], None], [[ones], None][:1], numbers=False) != ""
+    assert disagreement(["y"], [zeros[:1]], [ones], numbers=False) == ""
     assert disagreement(["y"], [zeros[0]], [ones], numbers=False) != ""
+    assert disagreement(["y"], [zeros.astype(float)], [ones], numbers=False) != ""

@@ -18,7 +18,7 @@ from typing import Any, final
 import onnx_ir as ir
 
 from partita.backends import openvino_limits
-from partita.backends.openvino_limits import Smallness
+from partita.backends.openvino_integers import Smallness
 from partita.backends.value_types import type_string
 from partita.errors import printable
 from partita.model import bodies, captures, content
@@ -38,23 +38,21 @@ class Claims:
         self._core, self._device, self._config = core, device, config
         self._known: dict[Key, str | None] = {}
 
-    def ask(self, nodes: Iterable[ir.Node]) -> None:
+    def ask(self, nodes: Iterable[ir.Node], smallness: Smallness) -> None:
         """Asks about all nodes whose answer is not known yet, in as few queries as possible."""
         new: dict[Key, ir.Node] = {}
         for node in nodes:
-            key = _key(node)
-            if key not in self._known and openvino_limits.why_not(node) is None:
-                new.setdefault(key, node)
+            if openvino_limits.why_not(node, smallness) is None:
+                key = _key(node)
+                if key not in self._known:
+                    new.setdefault(key, node)
         pending = list(new.items())
         for start in range(0, len(pending), BATCH):
             self._query(pending[start : start + BATCH])
 
-    def why_not(self, node: ir.Node, smallness: Smallness | None = None) -> str | None:
+    def why_not(self, node: ir.Node, smallness: Smallness) -> str | None:
         """Returns ``None``, or the sentence that says why ``node`` cannot be run."""
-        refusal = openvino_limits.why_not(node)
-        if refusal is not None:
-            return refusal
-        refusal = openvino_limits.too_wide(node, smallness or Smallness())
+        refusal = openvino_limits.why_not(node, smallness)
         if refusal is not None:
             return refusal
         key = _key(node)

@@ -9,9 +9,8 @@ import typer
 
 from partita.cli.answer import Answer
 from partita.cli.compile import Strict
-from partita.cli.opening import compiled, opened, planned
+from partita.cli.opening import compiled, opened, planned, say_other
 from partita.cli.options import Choices, Display, Feeds, ModelPath, split
-from partita.cli.terminal import say
 from partita.errors import UsageError
 from partita.reporting.quantities import time_text
 from partita.reporting.tables import Column, Table
@@ -81,11 +80,10 @@ def _other(
     """Returns the name of another way of running the model, and the way if it is possible."""
     from partita import verbs
     from partita.cli.engine_alone import engine_alone
-    from partita.reporting.text import placement_line
 
     if names != ALONE:
         other = verbs.partition(model, split([names]))
-        say(display, f"against {placement_line(other)}")
+        say_other(other, display)
         program = verbs.compile(other)
         return f"partita {names}", lambda: program(*inputs)
     if not plan.backends:

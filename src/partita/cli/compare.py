@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,16 +9,17 @@ import typer
 
 from partita.cli.answer import Answer
 from partita.cli.compile import Strict
-from partita.cli.opening import compiled, opened, planned
+from partita.cli.opening import compiled, opened, planned, say_other
 from partita.cli.options import Choices, Display, Feeds, ModelPath, split
 from partita.cli.terminal import say
 from partita.reporting.tables import Column, Table
 
 if TYPE_CHECKING:
+    from partita.backends.contract import Backend
     from partita.compiling.verify import Culprit
     from partita.model import Model
-    from partita.partitioning.plan import Plan
     from partita.running.compare import Comparison
+    from partita.running.program import Program
 
 HOST = "host"
 
@@ -54,13 +54,14 @@ def compare(
     """
     from partita import verbs
     from partita.cli.arrays import fed
+    from partita.compiling.verify import bisect
     from partita.reporting.text import placement_line
 
     loaded = opened(model)
     plan = planned(loaded, choices, display)
     inputs = fed(loaded, feeds, display)
     program = compiled(plan, choices, display, strict)
-    reference, other = _reference(loaded, against, choices, display)
+    reference, other = _reference(loaded, against, display)
     comparison = verbs.compare(program, other, inputs, rtol=rtol, atol=atol)
     content: dict[str, Any] = {
         "placement": placement_line(plan),
@@ -70,54 +71,44 @@ def compare(
     }
     if comparison.passed:
         return Answer("compare", content, (_table(comparison),))
-    folder = repro or Path(f"{model.stem}.repro")
     say(display, "partita: the outputs differ; looking for the first region that does")
-    culprit = _culprit(plan, inputs, reference, folder, rtol, atol)
-    if culprit is not None:
-        content["culprit"] = {
-            "region": culprit.region,
-            "backend": culprit.backend,
-            "nodes": list(culprit.nodes),
-            "folder": str(culprit.folder) if culprit.folder else None,
-            **culprit.comparison.to_dict(),
-        }
-    found = str(culprit) if culprit is not None else "every region agrees when run alone"
+    folder = repro or Path(f"{model.stem}.repro")
+    culprit = bisect(
+        plan, list(inputs.values()), reference=reference, rtol=rtol, atol=atol, folder=folder
+    )
     failed = [o.name for o in comparison.outputs if not o.passed]
     return Answer(
         "compare",
-        content,
-        (_table(comparison), found),
+        {**content, "culprit": _culprit(culprit)},
+        (_table(comparison), str(culprit or "every region agrees when it is run alone")),
         code=1,
         error=f"{len(failed)} of {len(comparison.outputs)} outputs differ: {', '.join(failed[:5])}",
     )
 
 
-def _reference(model: Model, against: str, choices: Choices, display: Display) -> tuple[Any, Any]:
+def _reference(model: Model, against: str, display: Display) -> tuple[Backend | None, Program]:
     """Returns the backend that is right (``None``: the host), and what runs the model by it."""
     from partita import verbs
-    from partita.reporting.text import placement_line
 
-    names = split([against])
-    if names in ([], [HOST]):
-        return None, model
+    names = split([against]) or [HOST]
     plan = verbs.partition(model, names)
-    say(display, f"against {placement_line(plan)}")
-    reference = plan.backends[0] if plan.backends else None
-    return reference, verbs.compile(plan)
+    if names != [HOST]:
+        say_other(plan, display)
+    # Regions are judged by that backend only if it can be asked about all of them.
+    judge = plan.backends[0] if plan.backends and not plan.host else None
+    return judge, verbs.compile(plan)
 
 
-def _culprit(
-    plan: Plan,
-    inputs: Mapping[str, Any],
-    reference: Any,
-    folder: Path,
-    rtol: float,
-    atol: float,
-) -> Culprit | None:
-    from partita.compiling.verify import bisect
-
-    arrays = list(inputs.values())
-    return bisect(plan, arrays, reference=reference, rtol=rtol, atol=atol, folder=folder)
+def _culprit(found: Culprit | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "region": found.region,
+        "backend": found.backend,
+        "nodes": list(found.nodes),
+        "folder": str(found.folder) if found.folder else None,
+        **found.comparison.to_dict(),
+    }
 
 
 def _table(comparison: Comparison) -> Table:

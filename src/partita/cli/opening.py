@@ -42,6 +42,7 @@ def resized(model: Model, sizes: Mapping[str, int]) -> Model:
     import onnx_ir as ir
 
     from partita import verbs
+    from partita.model import Model
 
     known = {d.value for v in model.inputs for d in v.shape or () if not isinstance(d, int)}
     names = {name for name in known if name is not None}
@@ -57,7 +58,7 @@ def resized(model: Model, sizes: Mapping[str, int]) -> Model:
     for node in ir.traversal.RecursiveGraphIterator(copy.graph):
         for value in node.outputs:
             value.shape = None
-    return verbs.load(copy)
+    return Model(verbs.load(copy).ir, model.source)
 
 
 def planned(model: Model, choices: Choices, display: Display) -> Plan:
@@ -93,6 +94,13 @@ def unchecked_plan(model: Model, choices: Choices, display: Display) -> Plan:
         _say_mismatches(plan, choices.plan, display)
     say(display, placement_line(plan))
     return plan
+
+
+def say_other(plan: Plan, display: Display) -> None:
+    """Says where the nodes go in a plan that another is compared with."""
+    from partita.reporting.text import placement_line
+
+    say(display, placement_line(plan).replace("partita: ", "partita: the other: ", 1))
 
 
 def _say_mismatches(plan: Plan, path: Path, display: Display) -> None:

@@ -83,10 +83,12 @@ def _slice(site: Site) -> Elements:
     if len(site.dims(0)) != 1:
         raise NotInferableError
     if site.opset < _SLICE_INPUTS:
-        (start,), (end,), step = site.numbers("starts") or (), site.numbers("ends") or (), 1
+        bounds = (site.numbers("starts"), site.numbers("ends"), (1,))
     else:
-        (start,), (end,) = site.integers(1), site.integers(2)
-        step = site.integers(4)[0] if site.has(4) else 1
+        bounds = (site.integers(1), site.integers(2), site.integers(4) if site.has(4) else (1,))
+    if any(bound is None or len(bound) != 1 for bound in bounds):
+        raise NotInferableError
+    start, end, step = (bound[0] for bound in bounds if bound)
     return elements[slice(start, end, step)]
 
 

@@ -9,7 +9,12 @@ from typing import final
 
 import onnx_ir as ir
 
+from partita.model import bodies, captures
+from partita.ops.schemas import canonical_domain, known_domains
+
 Shape = tuple[int, ...]
+Rule = Callable[[ir.Node], "int | None"]
+_SCAN_WITHOUT_BATCH = 9
 
 
 @final
@@ -20,7 +25,8 @@ class Cost:
     Attributes:
         flops: Floating-point operations (a multiply-add counts as two); ``None`` if a shape is
             unknown. Moving data (Reshape, Concat, Gather …) counts as 0.
-        bytes_read: Bytes of all inputs, weights included; ``None`` if a shape is unknown.
+        bytes_read: Bytes of all inputs, weights and what bodies read included; ``None`` if a shape
+            is unknown.
         bytes_written: Bytes of all outputs; ``None`` if a shape is unknown.
     """
 
@@ -31,15 +37,23 @@ class Cost:
 
 def node_cost(node: ir.Node) -> Cost:
     """Returns the cost of a node; parts of it are ``None`` where shapes are unknown."""
+    try:
+        flops = _flops(node)
+    except (IndexError, ValueError):  # Ranks that do not fit the op: no engine will take it.
+        flops = None
     inputs = [v for v in node.inputs if v is not None]
+    if node.attributes:
+        inputs += captures(node)
     outputs = [v for v in node.outputs if v.name]
-    return Cost(_flops(node), _total(inputs), _total(outputs))
+    return Cost(flops, _total(inputs), _total(outputs))
 
 
 def value_bytes(value: ir.Value) -> int | None:
     """Returns the bytes of a tensor value, ``None`` if its shape or dtype is unknown."""
     shape, dtype = value.shape, value.dtype
     if shape is None or dtype is None or dtype == ir.DataType.STRING:
+        return None
+    if not isinstance(value.type, ir.TensorType):
         return None
     count = 1
     for dim in shape:
@@ -63,13 +77,12 @@ def shape_of(value: ir.Value | None) -> Shape | None:
 
 
 def _flops(node: ir.Node) -> int | None:
-    rule = _RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-    if rule is None:
-        return _FREE.get(node.op_type, _each_output(1)(node))
-    return rule(node)
+    if canonical_domain(node.domain) not in known_domains():
+        return None
+    return _RULES.get(node.op_type, _ONE_FOR_EACH_OUTPUT)(node)
 
 
-def _each_output(factor: int) -> Callable[[ir.Node], int | None]:
+def _each_output(factor: int) -> Rule:
     def rule(node: ir.Node) -> int | None:
         shape = shape_of(node.outputs[0]) if node.outputs else None
         return None if shape is None else factor * math.prod(shape)
@@ -77,12 +90,15 @@ def _each_output(factor: int) -> Callable[[ir.Node], int | None]:
     return rule
 
 
-def _each_input(factor: int) -> Callable[[ir.Node], int | None]:
+def _each_input(factor: int) -> Rule:
     def rule(node: ir.Node) -> int | None:
         shape = shape_of(node.inputs[0]) if node.inputs else None
         return None if shape is None else factor * math.prod(shape)
 
     return rule
+
+
+_ONE_FOR_EACH_OUTPUT = _each_output(1)
 
 
 def _matmul(node: ir.Node) -> int | None:
@@ -101,12 +117,15 @@ def _gemm(node: ir.Node) -> int | None:
     return 2 * math.prod(out) * inner + bias
 
 
-def _conv(node: ir.Node) -> int | None:
-    weight, out = shape_of(node.inputs[1]), shape_of(node.outputs[0])
-    if weight is None or out is None:
-        return None
-    bias = math.prod(out) if len(node.inputs) > 2 else 0
-    return 2 * math.prod(out) * math.prod(weight[1:]) + bias
+def _conv(weights: int) -> Rule:
+    def rule(node: ir.Node) -> int | None:
+        weight, out = shape_of(node.inputs[weights]), shape_of(node.outputs[0])
+        if weight is None or out is None:
+            return None
+        bias = math.prod(out) if len(node.inputs) > weights + 1 else 0
+        return 2 * math.prod(out) * math.prod(weight[1:]) + bias
+
+    return rule
 
 
 def _conv_transpose(node: ir.Node) -> int | None:
@@ -122,7 +141,7 @@ def _pool(node: ir.Node) -> int | None:
     return None if out is None else math.prod(out) * math.prod(kernel)
 
 
-def _recurrent(gates: int) -> Callable[[ir.Node], int | None]:
+def _recurrent(gates: int) -> Rule:
     """Weights of all gates meet the input and the state once a step and batch row."""
 
     def rule(node: ir.Node) -> int | None:
@@ -162,13 +181,64 @@ def _einsum(node: ir.Node) -> int | None:
     return 2 * math.prod(sizes.values())
 
 
-_RULES: Mapping[str, Callable[[ir.Node], int | None]] = {
+def _if(node: ir.Node) -> int | None:
+    """The dearer branch counts."""
+    costs = [_body(graph) for _, graph in bodies(node)]
+    known = [cost for cost in costs if cost is not None]
+    return max(known, default=0) if len(known) == len(costs) else None
+
+
+def _scan(node: ir.Node) -> int | None:
+    body = next((_body(graph) for _, graph in bodies(node)), None)
+    axes = node.attributes.get_ints("scan_input_axes", ())
+    shape = shape_of(node.inputs[-1]) if node.inputs else None
+    if body is None or not shape or (node.version or 0) < _SCAN_WITHOUT_BATCH:
+        return None
+    axis = axes[-1] if axes else 0
+    return body * shape[axis] if -len(shape) <= axis < len(shape) else None
+
+
+def _body(graph: ir.Graph) -> int | None:
+    costs = [_flops(node) for node in graph]
+    return None if any(c is None for c in costs) else sum(c for c in costs if c is not None)
+
+
+def _unknown(node: ir.Node) -> int | None:
+    """How often the body runs is not known before it runs."""
+    return None
+
+
+def _nothing(node: ir.Node) -> int | None:
+    return 0
+
+
+# fmt: off
+_ONE_FOR_EACH_INPUT = (
+    "ArgMax", "ArgMin", "CumProd", "CumSum", "ReduceL1", "ReduceL2", "ReduceLogSum",
+    "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+    "ReduceSumSquare", "TopK",
+)
+_MOVING = (
+    "BitCast", "Cast", "CastLike", "CenterCropPad", "Compress", "Concat", "ConcatFromSequence",
+    "Constant", "ConstantOfShape", "DepthToSpace", "Dropout", "Expand", "EyeLike", "Flatten",
+    "Gather", "GatherElements", "GatherND", "Identity", "NonZero", "OneHot", "Optional",
+    "OptionalGetElement", "OptionalHasElement", "Pad", "Range", "Reshape", "ReverseSequence",
+    "Scatter", "ScatterElements", "ScatterND", "SequenceAt", "SequenceConstruct",
+    "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "Shape", "Size", "Slice",
+    "SpaceToDepth", "Split", "SplitToSequence", "Squeeze", "TensorScatter", "Tile", "Transpose",
+    "Trilu", "Unique", "Unsqueeze",
+)
+# fmt: on
+
+_RULES: Mapping[str, Rule] = {
     "MatMul": _matmul,
     "MatMulInteger": _matmul,
     "QLinearMatMul": _matmul,
     "Gemm": _gemm,
-    "Conv": _conv,
-    "ConvInteger": _conv,
+    "Conv": _conv(1),
+    "ConvInteger": _conv(1),
+    "QLinearConv": _conv(3),
+    "DeformConv": _conv(1),
     "ConvTranspose": _conv_transpose,
     "Einsum": _einsum,
     "Attention": _attention,
@@ -195,78 +265,10 @@ _RULES: Mapping[str, Callable[[ir.Node], int | None]] = {
     "Exp": _each_input(4),
     "Resize": _each_output(7),
     "GridSample": _each_output(10),
-    **{
-        name: _each_input(1)
-        for name in [
-            "ReduceSum",
-            "ReduceMean",
-            "ReduceMax",
-            "ReduceMin",
-            "ReduceProd",
-            "ReduceL1",
-            "ReduceL2",
-            "ReduceLogSum",
-            "ReduceLogSumExp",
-            "ReduceSumSquare",
-            "ArgMax",
-            "ArgMin",
-            "TopK",
-            "CumSum",
-        ]
-    },
+    "If": _if,
+    "Scan": _scan,
+    "Loop": _unknown,
+    "SequenceMap": _unknown,
+    **dict.fromkeys(_ONE_FOR_EACH_INPUT, _each_input(1)),
+    **dict.fromkeys(_MOVING, _nothing),
 }
-_FREE: Mapping[str, int] = dict.fromkeys(
-    [
-        "Identity",
-        "Reshape",
-        "Flatten",
-        "Squeeze",
-        "Unsqueeze",
-        "Transpose",
-        "Concat",
-        "Split",
-        "Slice",
-        "Gather",
-        "GatherND",
-        "GatherElements",
-        "ScatterND",
-        "ScatterElements",
-        "Scatter",
-        "Expand",
-        "Tile",
-        "Pad",
-        "Shape",
-        "Size",
-        "Constant",
-        "ConstantOfShape",
-        "Cast",
-        "CastLike",
-        "Range",
-        "SpaceToDepth",
-        "DepthToSpace",
-        "Dropout",
-        "EyeLike",
-        "OneHot",
-        "NonZero",
-        "Compress",
-        "If",
-        "Loop",
-        "Scan",
-        "ReverseSequence",
-        "SequenceConstruct",
-        "SequenceAt",
-        "SequenceInsert",
-        "SequenceEmpty",
-        "SequenceErase",
-        "SequenceLength",
-        "SplitToSequence",
-        "ConcatFromSequence",
-        "Optional",
-        "OptionalGetElement",
-        "OptionalHasElement",
-        "CenterCropPad",
-        "Trilu",
-        "Unique",
-    ],
-    0,
-)

@@ -34,6 +34,7 @@ class State:
     def __init__(self) -> None:
         self.dims: dict[ir.Value, Dims | None] = {}
         self.depth = 0
+        self._seen: set[ir.Graph] = set()
         self._elements: dict[ir.Value, Elements] = {}
         self._declared: dict[ir.Value, tuple[ir.TypeProtocol | None, Dims | None]] = {}
         self._shapes: dict[Dims, ir.Shape] = {}
@@ -53,13 +54,14 @@ class State:
         """Infers all values of a graph whose inputs are settled."""
         for value in graph.initializers.values():
             if value.const_value is not None:
-                self.dims[value] = value.const_value.shape.numpy()
+                self.dims[value] = tuple(value.const_value.shape.numpy())
         for node in graph:
             self._infer_node(node)
 
     def infer_body(self, graph: ir.Graph, inputs: Sequence[Known | None]) -> list[Known]:
         """Infers a body for given inputs and returns what is known of its outputs."""
         self.depth += 1
+        self._seen.add(graph)
         for index, value in enumerate(graph.inputs):
             known = inputs[index] if index < len(inputs) else None
             self._settle(value, known or Known(None, None))
@@ -97,8 +99,10 @@ class State:
         return () if rule is None else rule(site)
 
     def _infer_untouched_bodies(self, node: ir.Node) -> None:
+        # A rule that failed may have looked at them: a second look would double at each level.
         for _, graph in bodies(node):
-            self.infer_body(graph, ())
+            if graph not in self._seen:
+                self.infer_body(graph, ())
 
     def _follow(self, site: Site) -> None:
         value = site.node.outputs[0] if site.node.outputs else None

@@ -44,7 +44,7 @@ def load(
         UsageError: ``source`` is none of these, or arguments do not go together.
     """
     if isinstance(source, Model):
-        return source
+        source = source.ir
     with _collection_paused():
         if torch.is_torch(source):
             exported = torch.export(source, example_inputs, dynamic_shapes)

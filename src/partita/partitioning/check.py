@@ -16,8 +16,6 @@ from typing import Any, cast, final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from partita.errors import UnsoundPlanError, printable
 
@@ -192,6 +190,9 @@ class _Contracted:
         return int(self._tails[index]), int(self._heads[index])
 
     def _components(self, starts: Indices, ends: Indices) -> tuple[int, Indices]:
+        from scipy.sparse import csr_array  # late: takes longer to import than partita does
+        from scipy.sparse.csgraph import connected_components
+
         ones = np.ones(starts.size)  # parallel edges add up, so nothing that wraps around
         matrix = csr_array((ones, (starts, ends)), shape=(self.size, self.size))
         found: Any = connected_components(matrix, directed=True, connection="strong")

@@ -12,7 +12,7 @@ from itertools import chain
 import numpy as np
 
 HOST = -1
-"""The place of everything that lies in no region."""
+"""The place of everything that lies in no region; smaller numbers are places of their own."""
 
 Traffic = tuple[int, int, Sequence[int]]
 """A value and where it goes: the node that makes it (-1: it comes from outside the graph), its
@@ -20,10 +20,16 @@ bytes (0: unknown), and the nodes that read it (-1: it leaves the graph)."""
 
 
 def crossing_bytes(places: Sequence[int], values: Sequence[Traffic]) -> int:
-    """Returns the bytes that cross when each node stands in its place (a region, or -1: host)."""
+    """Returns the bytes that cross when each node stands in its place.
+
+    Args:
+        places: The place of each node: a region's number, :data:`HOST`, or any other number.
+        values: What flows.
+    """
     if not values:
         return 0
     place = np.array([*places, HOST], dtype=np.int64)
+    place -= place.min()
     producers, sizes, consumers = zip(*values, strict=True)
     lengths = np.fromiter(map(len, consumers), dtype=np.int64, count=len(consumers))
     readers = np.fromiter(chain.from_iterable(consumers), dtype=np.int64, count=lengths.sum())
@@ -31,7 +37,7 @@ def crossing_bytes(places: Sequence[int], values: Sequence[Traffic]) -> int:
     home = place[np.fromiter(producers, dtype=np.int64, count=len(producers))]
     destination = place[readers]
     crosses = destination != home[value]
-    stride = len(places) + 2
-    pairs = np.unique(value[crosses] * stride + destination[crosses] + 1)
+    stride = int(place.max()) + 1
+    pairs = np.unique(value[crosses] * stride + destination[crosses])
     times = np.bincount(pairs // stride, minlength=len(consumers)).tolist()
     return sum(size * count for size, count in zip(sizes, times, strict=True) if count)

@@ -39,7 +39,7 @@ def disagreement(
         found: What came out.
         wanted: What should have come out.
         tolerances: Relative and absolute tolerance by element type.
-        numbers: Whether numbers are compared, or types and shapes alone.
+        numbers: Whether numbers and sizes are compared, or types and ranks alone.
     """
     if len(found) != len(wanted):
         return f"{len(found)} outputs, {len(wanted)} wanted"
@@ -61,10 +61,10 @@ def _element_type(value: Any) -> str:
 
 
 def _blank(value: Any) -> Any:
-    """Returns zeros in place of numbers."""
+    """Returns a single zero of the same type and rank in place of numbers."""
     if value is None:
         return None
     if is_sequence(value):
         return [_blank(item) for item in value]
     array = np.asarray(value)
-    return np.zeros(array.shape, array.dtype)
+    return np.zeros((1,) * array.ndim, array.dtype)

@@ -70,7 +70,7 @@ def _stacked(known: Known, axis: int, length: Dim) -> Known:
 
 def _scan(site: Site) -> Answer:
     if site.opset < _SCAN_WITHOUT_BATCH:
-        raise NotInferableError
+        return _scan_of_batch(site)
     body = site.node.attributes["body"].as_graph()
     scanned = site.number("num_scan_inputs", 1)
     count = len(site.node.inputs) - scanned
@@ -90,6 +90,28 @@ def _scan(site: Site) -> Answer:
     out_axes = site.numbers("scan_output_axes") or (0,) * len(outputs)
     stacked = [_stacked(k, axis, length) for k, axis in zip(outputs, out_axes, strict=True)]
     return [*(join(a, b) for a, b in zip(states, results, strict=False)), *stacked]
+
+
+def _scan_of_batch(site: Site) -> Answer:
+    """Follows the first Scan (opset 8): an input of lengths, then a batch axis in front of all."""
+    body = site.node.attributes["body"].as_graph()
+    count = len(site.node.inputs) - 1 - site.number("num_scan_inputs", 1)
+    known = [site.known(i) for i in range(1, len(site.node.inputs))]
+    around = next((k.dims[:2] for k in known[count:] if k.dims is not None), None)
+    inner = [_inner(k, 1) for k in known[:count]] + [_inner(k, 2) for k in known[count:]]
+    results = site.state.infer_body(body, inner)
+    if around is None:
+        raise NotInferableError
+    states = [_wrapped(r, around[:1]) for r in results[:count]]
+    return [*states, *(_wrapped(r, around) for r in results[count:])]
+
+
+def _inner(known: Known, axes: int) -> Known:
+    return Known(known.type, None if known.dims is None else known.dims[axes:])
+
+
+def _wrapped(known: Known, around: Dims) -> Known:
+    return Known(known.type, None if known.dims is None else around + known.dims)
 
 
 def _optional_element(site: Site) -> Answer:

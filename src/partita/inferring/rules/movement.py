@@ -56,8 +56,7 @@ def _reshape(site: Site) -> Answer:
     result: list[Dim] = []
     for index, dim in enumerate(wanted):
         if dim == 0 and zero_copies:
-            known = dims is not None and index < len(dims)
-            dim = dims[index] if known else unknown()  # pyright: ignore[reportOptionalSubscript]
+            dim = unknown() if dims is None or index >= len(dims) else dims[index]
         result.append(dim)
     if result.count(-1) > 1:
         raise NotInferableError

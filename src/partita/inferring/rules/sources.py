@@ -13,7 +13,7 @@ def _constant(site: Site) -> Answer:
     tensor = site.node.outputs[0].const_value
     if tensor is None:
         raise NotInferableError
-    return [Known(site.node.outputs[0].type, tensor.shape.numpy())]
+    return [Known(site.node.outputs[0].type, tuple(tensor.shape.numpy()))]
 
 
 def _constant_of_shape(site: Site) -> Answer:

@@ -203,7 +203,7 @@ def _resize(site: Site) -> Answer:
 def _upsample(site: Site) -> Answer:
     dims = site.dims(0)
     if site.opset >= _UPSAMPLE_WITH_INPUT:
-        scales: tuple[Element, ...] = site.elements(1)
+        scales = site.elements_or_none(1, len(dims))
     else:
         scales = tuple(site.node.attributes["scales"].as_floats())
     return [tuple(_scaled(dim, s) for dim, s in zip(dims, scales, strict=True))]

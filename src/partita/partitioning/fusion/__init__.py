@@ -8,6 +8,6 @@ sequence, ``ledger``, ``moves``, ``network`` and ``expansion`` let few bytes cro
 ``settlement`` directs; ``pieces`` splits regions that have to hang together.
 """
 
-from partita.partitioning.fusion.typed import EFFORT, Fusion, fuse
+from partita.partitioning.fusion.typed import APART, EFFORT, Fusion, fuse
 
-__all__ = ["EFFORT", "Fusion", "fuse"]
+__all__ = ["APART", "EFFORT", "Fusion", "fuse"]

@@ -24,7 +24,7 @@ def expand(placement: Placement, free: list[int], rising: bool, effort: int) -> 
         placement: The nodes; moved in place.
         free: The nodes that may move.
         rising: Whether nodes move to later batches, or to earlier ones.
-        effort: What may be spent; a mover in a small network costs two, in a larger one more.
+        effort: What may be spent; a mover costs more in a larger network.
     """
     bounds = _highest(placement) if rising else _lowest(placement)
     candidates = _candidates(placement, free, bounds, effort)
@@ -32,7 +32,8 @@ def expand(placement: Placement, free: list[int], rising: bool, effort: int) -> 
     total = spent = 0
     for place in sorted(candidates):
         movers = [v for v in candidates[place] if position[v] != place]
-        spent += len(movers) * (2 + len(movers) // 256)
+        touched = [placement.ledger.degree(v) for v in movers]
+        spent += (3 * len(movers) + sum(touched)) * (1 + len(movers) // 512)
         if spent > effort:
             break
         if movers:

@@ -19,9 +19,10 @@ class Ledger:
     unknown size still cross as seldom as they can.
 
     Attributes:
-        position: The batch of each node and -1 for separators; one more -1 for the outside.
+        position: The place of each node: its batch, or what ``crossing`` says of nodes that lie in
+            none; one more for the outside, the host.
         inputs: For each free node the values that it reads, by index; None for other nodes.
-        outputs: For each node the values that it makes and that free nodes touch.
+        outputs: For each free node the values that it makes.
         producer: For each value the node that makes it.
         readers: For each value that a free node touches how many nodes read it at each place;
             empty for other values.
@@ -33,15 +34,18 @@ class Ledger:
     ) -> None:
         self.position = [*position, HOST]
         self.inputs: list[list[int] | None] = [None] * len(self.position)
-        self.outputs: list[list[int]] = [[] for _ in self.position]
+        self.outputs: list[list[int]] = [[]] * len(self.position)
         for v in free:
             self.inputs[v] = []
+            self.outputs[v] = []
         self.producer = [producer for producer, _, _ in values]
         unit = sum([len(consumers) for _, _, consumers in values]) + 1
         self.weight = [size * unit + 1 for _, size, _ in values]
         self.readers: list[dict[int, int]] = [{}] * len(values)
         for index, (producer, _, consumers) in enumerate(values):
             touched = self.inputs[producer] is not None
+            if touched:
+                self.outputs[producer].append(index)
             for c in consumers:
                 read = self.inputs[c]
                 if read is not None:
@@ -49,7 +53,6 @@ class Ledger:
                     if not read or read[-1] != index:
                         read.append(index)
             if touched:
-                self.outputs[producer].append(index)
                 self.readers[index] = self._count(consumers)
 
     def _count(self, consumers: Sequence[int]) -> dict[int, int]:
@@ -61,6 +64,10 @@ class Ledger:
             place = self.position[c]
             counts[place] = counts.get(place, 0) + 1
         return counts
+
+    def degree(self, node: int) -> int:
+        """Returns how many values a free node touches."""
+        return len(self.inputs[node] or ()) + len(self.outputs[node])
 
     def cost(self) -> int:
         """Returns what the values that free nodes touch cost."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from partita.partitioning.crossing import HOST
 from partita.partitioning.fusion.ledger import Ledger
 
 
@@ -99,7 +98,7 @@ class Placement:
         here = ledger.position[node]
         best, where = (0, 0), here
         for place in ledger.suggestions(node):
-            if low <= place <= high and place != HOST and sequence[place] == kind:
+            if low <= place <= high and sequence[place] == kind:
                 merit = (ledger.change(node, place), direction * (here - place))
                 if merit < best:
                     best, where = merit, place

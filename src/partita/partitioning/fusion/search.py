@@ -19,10 +19,10 @@ _DOMINATORS = 48
 
 
 _BRANCHING = 3
-"""What a state costs beside its nodes, in nodes placed."""
+"""What a state costs beside its nodes, in units of effort."""
 
 _LONG = 4096
-"""Placing a node costs as much again for each so many nodes that the sets of a state can hold."""
+"""Everything costs as much again for each so many nodes that the sets of a state can hold."""
 
 
 class _State(NamedTuple):
@@ -62,9 +62,10 @@ class Found:
     lower_bound: int
 
 
-def toll(size: int) -> int:
+def toll(graph: Precedence) -> int:
     """Returns the effort, roughly, of a pass for each state that its layers may keep."""
-    return 3 * size * (1 + size // _LONG)
+    size = len(graph.kinds)
+    return 2 * (size + sum(map(len, graph.predecessors))) * (1 + size // _LONG)
 
 
 @final
@@ -76,7 +77,7 @@ class Search:
         runs: Their runs, as counted by ``count_runs``.
 
     Attributes:
-        spent: The effort so far: nodes placed, dearer in larger graphs.
+        spent: The effort so far: nodes placed and edges followed, dearer in larger graphs.
     """
 
     def __init__(self, graph: Precedence, runs: Runs) -> None:
@@ -106,7 +107,7 @@ class Search:
         Args:
             length: The most batches allowed.
             width: The most states kept in a layer; the most promising ones stay.
-            effort: The most nodes to place, counted in ``spent``.
+            effort: How much may be added to ``spent``.
         """
         layer = [self._start]
         bound = self._start.left
@@ -164,8 +165,9 @@ class Search:
         released: list[int] = []
         count = 0
         while stack:
-            count += 1
-            for w in followers[stack.pop()]:
+            after = followers[stack.pop()]
+            count += 1 + len(after)
+            for w in after:
                 if needs[w] & ~done or done >> w & 1:
                     continue
                 if kinds[w] == SEPARATOR or (kinds[w] == kind and not foreign[w] & ~before):

@@ -22,7 +22,7 @@ def settle(
     values: Sequence[Traffic],
     effort: int,
 ) -> list[int]:
-    """Returns the batch of each node, and ``HOST`` for separators.
+    """Returns the place of each node: its batch, or for separators where ``outside`` puts them.
 
     Two starts, everything as early and as late as it can be, are improved by sweeps of single
     moves and by expansion moves. A graph with many free nodes for the effort gets one start and
@@ -30,13 +30,13 @@ def settle(
 
     Args:
         predecessors: For each node the nodes it reads from, in topological order.
-        types: The type of each node; negative for separators.
+        types: The type of each node, ``HOST`` or ``APART``.
         sequence: The type of each batch.
         earliest: The earliest batch of each node.
         values: What flows where.
         effort: The most nodes to consider in moves.
     """
-    best = _stripped(earliest, types)
+    best = _placed(earliest, types)
     latest = latest_positions(predecessors, types, sequence)
     free = [v for v, kind in enumerate(types) if kind >= 0 and latest[v] > earliest[v]]
     if not free or not values:
@@ -48,7 +48,7 @@ def settle(
         return ledger.position[:-1]
     cheapest: int | None = None
     for start in (earliest, latest):
-        ledger = Ledger(_stripped(start, types), free, values)
+        ledger = Ledger(_placed(start, types), free, values)
         placement = Placement(predecessors, types, sequence, ledger)
         _improve(placement, free, effort // 2)
         cost = ledger.cost()
@@ -91,5 +91,12 @@ def _improve(placement: Placement, free: list[int], effort: int) -> None:
             break
 
 
-def _stripped(positions: Sequence[int], types: Sequence[int]) -> list[int]:
-    return [p if kind >= 0 else HOST for p, kind in zip(positions, types, strict=True)]
+def outside(node: int, kind: int) -> int:
+    """Returns the place of a node that joins no region: the host, or one of its own."""
+    return HOST if kind == HOST else HOST - 1 - node
+
+
+def _placed(positions: Sequence[int], types: Sequence[int]) -> list[int]:
+    """Returns positions with the places of separators in the stead of their bounds."""
+    both = enumerate(zip(positions, types, strict=True))
+    return [p if kind >= 0 else outside(v, kind) for v, (p, kind) in both]

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TypeVar, final
 
 from partita.partitioning.crossing import HOST, Traffic, crossing_bytes
-from partita.partitioning.fusion.condensation import Precedence, condense
+from partita.partitioning.fusion.condensation import SEPARATOR, Precedence, condense
 from partita.partitioning.fusion.pieces import join_pieces, label_pieces
 from partita.partitioning.fusion.positions import earliest_positions, waves
 from partita.partitioning.fusion.sequence import shortest_sequence
 from partita.partitioning.fusion.settlement import settle
 
-EFFORT = 100_000
-"""Nodes that the searches may place or move; some 0.3 s at most, and far less on most graphs."""
+_Key = TypeVar("_Key", int, tuple[int, int])
+
+EFFORT = 200_000
+"""Steps that the searches may take; some 0.3 s at most, and far less on most graphs."""
+
+APART = -2
+"""The type of a node that joins no region, but is a place of its own beside the host."""
 
 
 @final
@@ -61,36 +66,40 @@ def fuse(
     Args:
         predecessors: For each node the nodes it reads from. Nodes are numbered in topological
             order: every predecessor has a smaller number.
-        types: The type of each node, from 0; -1 for a node that joins no region and runs alone.
+        types: The type of each node, from 0; -1 for a node that is left to the host, and
+            :data:`APART` for one that stands for a region that is settled already. Neither of
+            them joins a region here; they differ in what counts as crossing.
         values: What flows: producer (-1: comes from outside), bytes (0: unknown) and consumers
             (-1: leaves the graph).
         connected: The types whose regions must each hang together.
-        effort: How many nodes the searches may place or move. The result depends on it, but
-            never on the clock.
+        effort: How many steps (nodes placed, edges followed) the searches may take. The result
+            depends on it, but never on the clock.
     """
-    present = set(types) - {HOST}
+    kinds = [kind if kind >= 0 else SEPARATOR for kind in types]
+    present = set(kinds) - {SEPARATOR}
     if len(present) <= 1:
-        earliest = waves(predecessors, types)
-        used = [p for p, kind in zip(earliest, types, strict=True) if kind != HOST]
-        count = max(used, default=-1) + 1
-        sequence = tuple(present) * count
-        lower_bound, method = count, "waves" if count else "empty"
+        earliest = waves(predecessors, kinds)
+        used = [p for p, kind in zip(earliest, kinds, strict=True) if kind >= 0]
+        sequence = tuple(present) * (max(used, default=-1) + 1)
+        lower_bound, method = len(sequence), "waves" if sequence else "empty"
     else:
-        shortest = shortest_sequence(condense(Precedence(predecessors, types)), effort)
+        shortest = shortest_sequence(condense(Precedence(predecessors, kinds)), effort)
         sequence, lower_bound, method = shortest.kinds, shortest.lower_bound, shortest.method
-        earliest = earliest_positions(predecessors, types, sequence)
-    position = settle(predecessors, types, sequence, earliest, values, effort)
+        earliest = earliest_positions(predecessors, kinds, sequence)
+    place = settle(predecessors, types, sequence, earliest, values, effort)
     split = present.intersection(connected)
     if split:
-        position = join_pieces(predecessors, types, sequence, position, split)
-    pieces = label_pieces(predecessors, types, position, split) if split else [HOST] * len(types)
-    region, count = _number(position, pieces)
-    return Fusion(region, count, lower_bound, method, crossing_bytes(region, values))
+        place = join_pieces(predecessors, kinds, sequence, place, split)
+        piece = label_pieces(predecessors, kinds, place, split)
+        keys = list(zip(place, piece, strict=True))
+        region, count = _number(keys, {key for key in keys if key[0] >= 0})
+    else:
+        region, count = _number(place, {p for p in place if p >= 0})
+    places = [r if r >= 0 else p for r, p in zip(region, place, strict=True)]
+    return Fusion(region, count, lower_bound, method, crossing_bytes(places, values))
 
 
-def _number(position: Sequence[int], piece: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """Returns the region of each node, numbered by batch and piece, and how many there are."""
-    keys = list(zip(position, piece, strict=True))
-    used = sorted({key for key in keys if key[0] != HOST})
-    number = {key: index for index, key in enumerate(used)}
-    return tuple(number.get(key, HOST) for key in keys), len(used)
+def _number(keys: Sequence[_Key], used: set[_Key]) -> tuple[tuple[int, ...], int]:
+    """Numbers the keys in use in their order; returns each node's number, and how many there are."""
+    number = {key: index for index, key in enumerate(sorted(used))}
+    return tuple([number.get(key, HOST) for key in keys]), len(number)

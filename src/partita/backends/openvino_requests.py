@@ -1,0 +1,148 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+"""Weights and calls of a compiled OpenVINO model, without copies where they can be spared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+import onnx_ir as ir
+
+from partita.backends.contract import Array, Call, Executable, Region
+
+WRITTEN_IN_PLACE = 1 << 15
+"""Outputs of this many bytes are written into a fresh array; copying a smaller one costs less."""
+
+
+def insert_weights(model: Any, weights: Sequence[ir.Value]) -> list[Array]:
+    """Puts weights in the place of the model inputs that stand for them, by address.
+
+    Returns:
+        The arrays, which have to live as long as what is compiled from ``model``.
+    """
+    from openvino import op
+
+    keep: list[Array] = []
+    parameters = {p.get_friendly_name(): p for p in model.get_parameters()}
+    for weight in weights:
+        parameter = parameters.get(str(weight.name))
+        if parameter is None or weight.const_value is None:
+            continue
+        array = np.require(weight.const_value.numpy(), requirements="CA")
+        constant = op.Constant(array, shared_memory=True)
+        constant.set_friendly_name(parameter.get_friendly_name())
+        for reader in parameter.output(0).get_target_inputs():
+            reader.replace_source_output(constant.output(0))
+        model.remove_parameter(parameter)
+        keep.append(array)
+    model.validate_nodes_and_infer_types()
+    return keep
+
+
+@final
+class OpenVinoExecutable(Executable):
+    """A compiled model and a pool of its requests, one a thread at a time."""
+
+    def __init__(self, region: Region, compiled: Any, keep: Sequence[Array]) -> None:
+        from openvino import Tensor
+        from openvino._pyopenvino import InferRequest
+
+        self._keep = keep
+        self._compiled = compiled
+        self._tensor = Tensor
+        # The methods of the binding itself: the Python layer over them costs as much again.
+        self._infer = InferRequest.infer
+        self._set_input = InferRequest.set_input_tensor
+        self._set_output = InferRequest.set_output_tensor
+        self._get_output = InferRequest.get_output_tensor
+        ports = {name: i for i, port in enumerate(compiled.inputs) for name in _names(port)}
+        # An input that no operation reads is gone from the compiled model.
+        self._ports = [
+            (position, ports[name]) for position, name in enumerate(region.inputs) if name in ports
+        ]
+        self._shapes = [_static_shape(port) for port in compiled.outputs]
+        self._dtypes = [np.dtype(port.get_element_type().to_dtype()) for port in compiled.outputs]
+        self._in_place = [
+            shape is not None and int(np.prod(shape)) * dtype.itemsize >= WRITTEN_IN_PLACE
+            for shape, dtype in zip(self._shapes, self._dtypes, strict=True)
+        ]
+        self._free: list[Any] = []
+
+    def __call__(self, *inputs: Any) -> Sequence[Any]:
+        try:
+            request = self._free.pop()
+        except IndexError:
+            request = self._compiled.create_infer_request()
+        results: list[Any] = [None] * len(self._shapes)
+        for position, port in self._ports:
+            self._set_input(request, port, self._shared(inputs[position]))
+        for i, in_place in enumerate(self._in_place):
+            if in_place:
+                results[i] = np.empty(self._shapes[i], self._dtypes[i])
+                self._set_output(request, i, self._tensor(results[i], shared_memory=True))
+        self._infer(request, {}, True, False)
+        for i, in_place in enumerate(self._in_place):
+            if not in_place:
+                results[i] = self._get_output(request, i).data.copy()
+        self._free.append(request)  # after a failure the request is dropped
+        return results
+
+    def bind(
+        self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]
+    ) -> Call | None:
+        for shape, dtype, array in zip(self._shapes, self._dtypes, outputs, strict=True):
+            if array is not None and (shape != array.shape or dtype != array.dtype):
+                return None
+        request = self._compiled.create_infer_request()
+        open_ports: list[int] = []
+        position_of_open: list[int] = []
+        given = [p for p, array in enumerate(inputs) if array is None]
+        for position, port in self._ports:
+            array = inputs[position]
+            if array is None:
+                open_ports.append(port)
+                position_of_open.append(given.index(position))
+            else:
+                self._set_input(request, port, self._shared(array))
+        for i, array in enumerate(outputs):
+            if array is not None:
+                self._set_output(request, i, self._tensor(array, shared_memory=True))
+        returned = [i for i, array in enumerate(outputs) if array is None]
+        return self._bound(request, list(zip(position_of_open, open_ports, strict=True)), returned)
+
+    def _bound(
+        self, request: Any, open_ports: Sequence[tuple[int, int]], returned: Sequence[int]
+    ) -> Call:
+        infer, set_input, get_output, shared = (
+            self._infer,
+            self._set_input,
+            self._get_output,
+            self._shared,
+        )
+
+        def call(*arrays: Any) -> Sequence[Any]:
+            for position, port in open_ports:
+                set_input(request, port, shared(arrays[position]))
+            infer(request, {}, True, False)
+            return [get_output(request, i).data.copy() for i in returned]
+
+        return call
+
+    def _shared(self, array: Array) -> Any:
+        """Returns a tensor over the memory of ``array``, or over a copy where it cannot be shared."""
+        flags = array.flags
+        if not (flags.c_contiguous and flags.writeable):
+            array = np.array(array, order="C")
+        return self._tensor(array, shared_memory=True)
+
+
+def _names(port: Any) -> Sequence[str]:
+    return [port.get_node().get_friendly_name(), *port.get_names()]
+
+
+def _static_shape(port: Any) -> tuple[int, ...] | None:
+    shape = port.get_partial_shape()
+    return tuple(shape.to_shape()) if shape.is_static else None
+
