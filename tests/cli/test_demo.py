@@ -36,7 +36,9 @@ def test_the_demo_agrees_with_the_engine_on_the_file(partita: Any, digits_model:
 
 def test_the_demo_shows_the_line_the_refusals_and_both_accuracies(partita: Any) -> None:
     result = partita("demo")
-    assert result.stderr.startswith("partita: onnxruntime 18 of 20 nodes in 3 regions; host 2 nodes")
+    assert result.stderr.startswith(
+        "partita: onnxruntime 18 of 20 nodes in 3 regions; host 2 nodes"
+    )
     assert "onnxruntime: Add is excluded by rule" in result.stdout
     assert result.stdout.count("593 of 599") == 2
     assert "largest difference of an output" in result.stdout

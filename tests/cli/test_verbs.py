@@ -118,6 +118,20 @@ def test_a_plan_file_is_applied_and_compared(
     assert "neg_2: host → exact" in text
 
 
+@pytest.mark.engine("onnxruntime")
+def test_the_edit_in_the_documentation_works(
+    partita: Any, digits_model: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "digits.plan.json"
+    words = ("plan", digits_model, "-b", "onnxruntime", "--exclude-op", "Add")
+    plan = partita.json(*words, "-o", file)["plan"]
+    plan["host"]["softmax"] = plan["regions"][2]["nodes"].pop("softmax")
+    file.write_text(json.dumps(plan))
+    line = partita("plan", digits_model, "--plan", file).stderr
+    page = (Path(__file__).resolve().parents[2] / "docs" / "plan-file.md").read_text()
+    assert line in page
+
+
 def test_a_plan_file_for_another_model_says_what_no_longer_fits(
     partita: Any, chain: Chain, library: Path, tmp_path: Path
 ) -> None:
@@ -339,3 +353,28 @@ def test_doctor_says_how_to_mend_what_is_broken(
     assert "half installed" in problem["what"]
     assert "PARTITA_BACKENDS" in problem["mend"]
     assert "mend it: " in partita("doctor", code=3).stdout
+
+
+# documents
+
+
+def test_the_documented_fields_are_those_of_the_documents(
+    partita: Any, chain: Chain, library: Path
+) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `partita\.(\w+)` \| (.*) \|$", page, re.MULTILINE))
+    assert set(rows) == set(VERBS)
+    common = ("--library", library, *EXACT)
+    words: dict[str, tuple[object, ...]] = {
+        "inspect": (chain("Relu"),),
+        "explain": (chain("Relu"), "relu_0", *common),
+        **{
+            verb: (chain("Relu"), *common)
+            for verb in ("plan", "compile", "run", "compare", "bench")
+        },
+        "backends": (),
+        "doctor": (),
+    }
+    for verb, rest in words.items():
+        documented = set(re.findall(r"`([a-z_]+)`", rows[verb].replace("`--diff` `diff`", "")))
+        assert set(partita.json(verb, *rest)) - {"schema", "version"} == documented - {"null"}, verb

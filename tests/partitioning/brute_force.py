@@ -47,9 +47,9 @@ def fewest_regions_by_partition(
     best = len(types) + 1
     for region in partitions(types):
         count = max(region, default=-1) + 1
-        if count < best and is_acyclic(predecessors, region):
-            if not connected or all_connected(predecessors, region):
-                best = count
+        hangs = not connected or all_connected(predecessors, region)
+        if count < best and hangs and is_acyclic(predecessors, region):
+            best = count
     return best
 
 
@@ -136,6 +136,15 @@ def ancestors(predecessors: Predecessors) -> list[int]:
         for p in parents:
             mask |= above[p] | 1 << p
         above.append(mask)
+    return above
+
+
+def ancestors_in_any_order(predecessors: Predecessors) -> list[set[int]]:
+    """Returns the ancestors of each node of an acyclic graph, however it is numbered."""
+    above: list[set[int]] = [set(parents) for parents in predecessors]
+    for _ in predecessors:
+        for v, known in enumerate(above):
+            above[v] = known.union(*(above[u] for u in known))
     return above
 
 

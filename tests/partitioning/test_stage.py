@@ -296,6 +296,18 @@ def test_a_rule_reaches_into_a_body_that_a_backend_would_take_whole() -> None:
     assert "its body holds 'in3'" in str(plan.explain("choice"))
 
 
+def test_regions_that_a_model_came_with_are_left_alone() -> None:
+    first = partition(load(onnx.parser.parse_model(IF)), backend_of("one", {"Relu"}))
+    carried = {r.name: r.nodes for r in first.regions}
+    greedy = backend_of("two", {"Relu", "Exp", "If"})
+    second = partition(first.apply(), [greedy, backend_of("one", {"Relu"})])
+    assert carried.items() <= {r.name: r.nodes for r in second.regions}.items()
+    assert second.backend_of("in3") == "two"
+    assert "the model came with region" in str(second.explain("choice"))
+    third = partition(second.apply(), greedy, excluded_ops=["Relu"])
+    assert {r.nodes for r in third.regions} == {r.nodes for r in second.regions}
+
+
 DETERMINISM = """
 import sys; sys.path.insert(0, {folder!r})
 from partita.testing import graphs

@@ -88,6 +88,7 @@ class OpenVinoBackend(Backend):
         model = region.to_model([v.name for v in large if v.name])
         opsets = {d: min(v, OPSET_CEILING) for d, v in model.ir.opset_imports.items() if d == ""}
         model = conversion.restamp(model, opsets, model.ir.ir_version)
+        openvino_requests.shield_inputs(model.ir.graph)
         try:
             content = ir.to_proto(model.ir).SerializeToString()
             whole = self._core.read_model(content)

@@ -66,7 +66,7 @@ class Claims:
         except Exception as error:  # the frontend's exceptions derive from Exception or RuntimeError
             if len(asked) == 1:
                 key, node = asked[0]
-                self._known[key] = f"OpenVINO refuses {node.op_type}: {shortened(str(error))}"
+                self._known[key] = _refusal(node, error)
                 return
             # One node can spoil a query; halving finds it.
             self._query(asked[: len(asked) // 2])
@@ -97,8 +97,14 @@ class Claims:
             model = frontend.convert(frontend.load(io.BytesIO(_side_by_side([node]))))
             self._core.query_model(model, self._device, self._config)
         except Exception as error:  # see _query
-            return f"OpenVINO refuses {node.op_type}: {shortened(str(error))}"
+            return _refusal(node, error)
         return f"OpenVINO's {self._device} plugin has no kernel for {node.op_type}"
+
+
+def _refusal(node: ir.Node, error: Exception) -> str:
+    if "No conversion rule found" in str(error):
+        return f"OpenVINO has no conversion for {node.op_type}"
+    return f"OpenVINO refuses {node.op_type}: {shortened(str(error))}"
 
 
 def _frontend() -> Any:
@@ -204,9 +210,15 @@ def _shown(value: ir.Value) -> bool:
     return value.const_value is not None and value.const_value.size <= SMALL_WEIGHT_ELEMENTS
 
 
+_NO_REASON = re.compile(
+    r"(Exception from|Check '.*' failed at|FrontEnd API|Model wasn't|Summary|-- \S+ with a message"
+    r"|While validating|To facilitate)"
+)
+
+
 def shortened(message: str) -> str:
     """Returns the part of an OpenVINO message that says what is wrong, in one line."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    told = [line for line in lines if not re.match(r"(Exception from|Check '.*' failed at|FrontEnd API)", line)]
-    told = [line for line in told if not line.startswith(("Model wasn't", "Summary", "--", "While validating"))]
-    return printable(re.sub(r"<Node\((\w+)\):? ?[^>]*>", r"\1", told[0] if told else "no reason given"), 200)
+    told = [line for line in lines if not _NO_REASON.match(line)]
+    text = re.sub(r"<Node\((\w+)\)[^>]*>", r"\1", told[0] if told else "no reason given")
+    return printable(text.removeprefix("-- ").rstrip("."), 200)

@@ -112,6 +112,9 @@ class Smallness:
         node = value.producer()
         if node is None or node.domain not in ("", "ai.onnx"):
             return False, []
+        if node.op_type == "Constant":
+            tensor = node.attributes.get_tensor("value")
+            return tensor is not None and _constant_fits(tensor), []
         if node.op_type in _COUNTS:
             return value is not node.outputs[0] or node.op_type not in ("TopK", "Unique"), []
         if node.op_type not in _KEEPS:

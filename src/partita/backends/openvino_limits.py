@@ -66,6 +66,8 @@ def _dtypes(node: ir.Node) -> str | None:
                 return f"{side} '{value.name}' has no known dtype; OpenVINO needs one"
             if not isinstance(value.type, ir.TensorType):
                 return f"{side} '{value.name}' is {spelled(kind)}; OpenVINO takes tensors"
+            if side == "input" and value.shape is None:
+                return f"input '{value.name}' has no known rank; OpenVINO's plugins need one"
             if value.dtype not in _TAKEN:
                 reason = _REASONS.get(value.dtype, "OpenVINO does not compute it as ONNX does")
                 return f"{side} '{value.name}' is {dtype_name(value.dtype)}; {reason}"

@@ -11,9 +11,28 @@ import numpy as np
 import onnx_ir as ir
 
 from partita.backends.contract import Array, Call, Executable, Region
+from partita.errors import CompileError
 
 WRITTEN_IN_PLACE = 1 << 15
 """Outputs of this many bytes are written into a fresh array; copying a smaller one costs less."""
+
+
+def shield_inputs(graph: ir.Graph) -> None:
+    """Puts an ``Identity`` behind every input of a graph that the caller owns.
+
+    Where a node hands an input through (``Dropout``, ``Sum`` of one), the frontend gives the input
+    the name of the result, and it could not be found again.
+    """
+    for value in graph.inputs:
+        readers = list(value.uses())
+        if not readers:
+            continue
+        shield = ir.node("Identity", [value], name=f"{value.name}|shield")
+        shield.outputs[0].name = f"{value.name}|shielded"
+        shield.outputs[0].type, shield.outputs[0].shape = value.type, value.shape
+        graph.insert_before(graph[0], shield)
+        for reader, index in readers:
+            reader.replace_input_with(index, shield.outputs[0])
 
 
 def insert_weights(model: Any, weights: Sequence[ir.Value]) -> list[Array]:
@@ -62,6 +81,8 @@ class OpenVinoExecutable(Executable):
         self._ports = [
             (position, ports[name]) for position, name in enumerate(region.inputs) if name in ports
         ]
+        if len(self._ports) < len(compiled.inputs):
+            raise CompileError("OpenVINO renamed an input of the region")
         self._shapes = [_static_shape(port) for port in compiled.outputs]
         self._dtypes = [np.dtype(port.get_element_type().to_dtype()) for port in compiled.outputs]
         self._in_place = [
@@ -131,11 +152,14 @@ class OpenVinoExecutable(Executable):
         return call
 
     def _shared(self, array: Array) -> Any:
-        """Returns a tensor over the memory of ``array``, or over a copy where it cannot be shared."""
+        """Returns a tensor over the memory of ``array``, or with a copy where it cannot be shared.
+
+        A tensor over shared memory does not keep the array alive; the caller's frame does.
+        """
         flags = array.flags
-        if not (flags.c_contiguous and flags.writeable):
-            array = np.array(array, order="C")
-        return self._tensor(array, shared_memory=True)
+        if flags.c_contiguous and flags.writeable:
+            return self._tensor(array, shared_memory=True)
+        return self._tensor(np.require(array, requirements="C"), shared_memory=False)
 
 
 def _names(port: Any) -> Sequence[str]:

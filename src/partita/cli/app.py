@@ -22,7 +22,8 @@ from partita.cli.plan import plan
 from partita.cli.run import run
 
 HELP = """
-Cut a neural network into subgraphs, give each to the backend that runs it best, and say why.
+Cut a neural network into subgraphs, give each to the backend you prefer among those that take
+it, and say why.
 
 Every verb says on standard error where the nodes go; answers go to standard output, as JSON with
 --json. Exit codes: 0 fine, 1 mismatch or unmet demand, 2 usage, 3 model, backend or resource

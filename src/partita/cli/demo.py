@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ENGINE = "onnxruntime"
 EXCLUDED = "Add"
-"""Kept from the engine, so that there is something to see: the residual connections go to the host."""
+"""Kept from the engine, so that there is something to see: residual connections go to the host."""
 RUNS = 50
 
 
@@ -92,5 +92,6 @@ def _table(outcome: dict[str, Any]) -> Table:
         )
         for times in outcome["times"]
     )
-    note = f"largest difference of an output: {outcome['largest_difference']:.3g}; times: medians of"
-    return Table("Original and partitioned", columns, rows, f"{note} {RUNS} runs, in turns")
+    note = f"largest difference of an output: {outcome['largest_difference']:.3g}"
+    note += f"; times: medians of {RUNS} runs, in turns"
+    return Table("Original and partitioned", columns, rows, note)

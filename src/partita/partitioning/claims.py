@@ -14,6 +14,9 @@ from partita.model import Model, bodies
 from partita.partitioning.dependencies import Scope
 from partita.partitioning.rules import HOST, Verdicts
 
+REGION_KEY = "partita.region"
+"""Node metadata: name of the region that the node came in."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -78,9 +81,20 @@ def slots_of(model: Model, backends: Sequence[Backend]) -> tuple[Slot, ...]:
 
 
 def claim(
-    scope: Scope, slots: Sequence[Slot], verdicts: Verdicts, placed: Collection[int] = ()
+    scope: Scope,
+    slots: Sequence[Slot],
+    verdicts: Verdicts,
+    placed: Collection[int] = (),
+    marked: Collection[str] = (),
 ) -> Claims:
     """Asks every slot about every node that is not placed already.
+
+    Args:
+        scope: The graph.
+        slots: Whom to ask, most preferred first.
+        verdicts: What the rules say.
+        placed: Numbers of nodes that are not asked about.
+        marked: Names of the regions that the model came with; they are left alone in bodies too.
 
     Raises:
         UsageError: A backend refuses a node that a rule pins to it.
@@ -91,7 +105,7 @@ def claim(
     refusals: list[Refusal] = []
     fixed: set[int] = set()
     misses: dict[str, int] = {}
-    ruled = bool(verdicts.barred or verdicts.only or verdicts.pinned)
+    ruled = bool(verdicts.barred or verdicts.only or verdicts.pinned or marked)
     asked = [(i, slot.strategy.why_not, names[i]) for i, slot in enumerate(slots)]
     for number, node in enumerate(scope.nodes):
         if number in placed:
@@ -103,7 +117,7 @@ def claim(
         for i, why_not, backend in asked:
             sentence, source = None, "rule"
             if ruled:
-                sentence = _ruled_out(node, backend, verdicts)
+                sentence = _ruled_out(node, backend, verdicts, marked)
             if sentence is None:
                 sentence, source = why_not(node), "backend"
             if sentence is None:
@@ -147,7 +161,7 @@ def group_keys(
     return result, slot_of_type
 
 
-def _ruled_out(node: Node, backend: str, verdicts: Verdicts) -> str | None:
+def _ruled_out(node: Node, backend: str, verdicts: Verdicts, marked: Collection[str]) -> str | None:
     pinned = verdicts.pinned.get(str(node.name))
     if pinned is not None:
         return None if pinned[0] == backend else f"rule says {pinned[1]}"
@@ -159,6 +173,8 @@ def _ruled_out(node: Node, backend: str, verdicts: Verdicts) -> str | None:
         sentence = verdicts.why_not(inner.op_type, backend)
         if pinned is not None and pinned[0] != backend:
             sentence = f"rule says {pinned[1]}"
+        if inner.metadata_props.get(REGION_KEY) in marked:
+            sentence = f"the model came with region '{inner.metadata_props[REGION_KEY]}'"
         if sentence is not None:
             return f"its body holds '{inner.name}': {sentence}"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,8 @@ from partita.errors import PlanError, UnknownNameError
 from partita.model import Model
 from partita.partitioning.claims import Refusal
 from partita.partitioning.rules import HOST, RuleOutcome, Rules
+
+logger = logging.getLogger(__name__)
 
 
 @final
@@ -53,7 +56,9 @@ class Plan:
         crossing_unknown: Crossings of values whose size is unknown (they count as 0 bytes).
         model_hash: Hash of the model the plan was made for (``""``: taken from ``model``).
         mismatches: What of a loaded plan no longer fits its model.
+        came_with: Names of the regions that the model came with; no backend was asked about them.
         backends: The live backends in order of preference.
+        carried: Live backends of the regions that the model came with, as far as installed.
         model: The live model; ``None`` for a plan read without one.
     """
 
@@ -69,6 +74,7 @@ class Plan:
     crossing_unknown: int = 0
     model_hash: str = ""
     mismatches: tuple[str, ...] = ()
+    came_with: frozenset[str] = frozenset()
     backends: tuple[Backend, ...] = field(default=(), repr=False, compare=False)
     carried: tuple[Backend, ...] = field(default=(), repr=False, compare=False)
     model: Model | None = field(default=None, repr=False, compare=False)
@@ -145,9 +151,16 @@ class Plan:
             backend
             for backend in self.backends
             if backend.name != region.backend
-            and self._refused.get(backend.name, frozenset()).isdisjoint(region.nodes)
-            and not isinstance(backend.why_not_region(region), str)
+            and self._took(backend, region)
+            and _accepts(backend, region)
         )
+
+    def _took(self, backend: Backend, region: Region) -> bool:
+        if region.name in self.came_with:
+            alone = region.to_model()
+            judge = backend.judge(alone)
+            return all(judge(node) is None for node in alone.graph)
+        return self._refused.get(backend.name, frozenset()).isdisjoint(region.nodes)
 
     def parameter_bytes(self, region: Region) -> int:
         """Returns the bytes of the weights that a region reads."""
@@ -310,6 +323,14 @@ class PlanDiff:
         lines += [f"  {node}: new" for node in self.added]
         lines += [f"  {node}: gone" for node in self.removed]
         return "\n".join(lines)
+
+
+def _accepts(backend: Backend, region: Region) -> bool:
+    try:
+        return not isinstance(backend.why_not_region(region), str)
+    except Exception as error:  # a plugin's fault must not keep the next backend from its turn
+        logger.warning("%s failed to review %s: %s", backend.name, region.name, error)
+        return False
 
 
 def _host_parameters(graph: ir.Graph, host: Mapping[str, str]) -> set[ir.Value]:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
 import onnx_ir as ir
-from partita.partitioning.check import check
 
 from partita import collector
 from partita.backends.contract import Backend, Region
+from partita.errors import BackendError, UnknownNameError
 from partita.inferring.costs import value_bytes
 from partita.model import Model, bodies
-from partita.partitioning.claims import Refusal, Slot, claim, slots_of
+from partita.partitioning.check import check
+from partita.partitioning.claims import REGION_KEY, Refusal, Slot, claim, slots_of
 from partita.partitioning.crossing import crossing_bytes
 from partita.partitioning.dependencies import Scope, scope_of
 from partita.partitioning.placement import Values, place, region_of
 from partita.partitioning.plan import BackendSetting, Plan
 from partita.partitioning.rules import HOST, RuleOutcome, Rules, Verdicts, verdicts
 
-REGION_KEY = "partita.region"
-"""Node metadata: name of the region that the node came in."""
+logger = logging.getLogger(__name__)
+
 REGIONS_KEY = "partita.regions"
 """Model metadata: JSON of what is known of each region that the model came with."""
 
@@ -58,7 +60,7 @@ def partition(
     names = [*(b.name for b in backends), HOST]
     decided = verdicts(rules, _all_nodes(model), dict.fromkeys(names))
     known = _regions_it_came_with(model)
-    carried = {info["backend"]: None for info in known.values()}
+    carried = {info["backend"] for info in known.values()}
     work = _Work(model, slots, decided, rules, known)
     pending = [("", model.graph)]
     while pending:
@@ -79,7 +81,8 @@ def partition(
         crossing_bytes=work.crossing,
         crossing_unknown=work.unknown,
         backends=tuple(asked),
-        carried=tuple(resolve(name) for name in carried if name not in {b.name for b in asked}),
+        came_with=frozenset(known),
+        carried=tuple(_installed(resolve, carried - {b.name for b in asked})),
         model=model,
     )
     for backend in asked:
@@ -111,7 +114,7 @@ class _Work:
         """Places one scope; returns the bodies of nodes left to the host, which come next."""
         placed = _placed_groups(scope, self.known)
         inside = {n for group in placed.values() for n in group}
-        claims = claim(scope, self.slots, self.verdicts, inside)
+        claims = claim(scope, self.slots, self.verdicts, inside, self.known)
         values, unknown_rows = scope.values(value_bytes)
         found = place(
             self.model, scope, self.slots, claims, self.rules, values, list(placed.values())
@@ -203,6 +206,15 @@ def _regions_it_came_with(model: Model) -> dict[str, dict[str, Any]]:
         name: {key: info[key] for key in known if key in info}
         for name, info in (json.loads(text) if text else {}).items()
     }
+
+
+def _installed(resolve: Callable[[str], Backend], names: Collection[str]) -> Iterator[Backend]:
+    """Yields live backends; a region whose backend is absent falls to another when compiled."""
+    for name in sorted(names):
+        try:
+            yield resolve(name)
+        except (BackendError, UnknownNameError) as error:
+            logger.warning("regions of %s that the model came with: %s", name, error)
 
 
 def _all_nodes(model: Model) -> Iterator[ir.Node]:

@@ -198,7 +198,7 @@ def _chosen_options(plan: Plan, setting: BackendSetting) -> Iterator[str]:
     """Yields the options of a backend that are not at their defaults (all, if it is not live)."""
     live = [type(b).options for b in plan.backends if b.name == setting.name]
     for key, value in setting.options.items():
-        if not live or live[0].get(key) != value:
+        if not live or plain(live[0].get(key)) != plain(value):
             yield f"{key}={plain(value)}"
 
 

@@ -100,6 +100,6 @@ def fuse(
 
 
 def _number(keys: Sequence[_Key], used: set[_Key]) -> tuple[tuple[int, ...], int]:
-    """Numbers the keys in use in their order; returns each node's number, and how many there are."""
+    """Numbers the keys in use in their order; returns each node's number and how many there are."""
     number = {key: index for index, key in enumerate(sorted(used))}
     return tuple([number.get(key, HOST) for key in keys]), len(number)
