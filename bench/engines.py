@@ -1,12 +1,14 @@
 """What partita costs over the raw engine, where one engine takes the whole model.
 
     python bench/engines.py [--models FOLDER ...] [--only GLOB] [--backends NAME,NAME]
-                            [--threads N] [--runs N] [--seconds S] [--clock wall|cpu] [--control]
+                            [--threads N] [--runs N] [--seconds S] [--instances N]
+                            [--clock wall|cpu] [--control]
 
 For each model and engine, in one process and in turns: the engine called directly, and a program of
 ``partita.compile`` for that engine with the same threads and float32. One round is a block of calls
 of each side and the blocks again in reverse order; the ratio is the median of the rounds' ratios.
-The first call of a block does not count: it finds the other side's weights in the caches. With
+The first call of a block does not count: it finds the other side's weights in the caches. All sides
+are made several times, in turn first: where memory happens to lie moves one session by 2 %. With
 ``--control`` a second copy of the raw engine takes part: how far its ratio is from 1 is what
 the machine alone does. JSON lines on stdout; exit code 1: an output is wrong, 3: a model failed.
 """
@@ -102,7 +104,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default="*", help="glob over model names")
     parser.add_argument("--backends", default=",".join(RAW), help="names, joined by commas")
     parser.add_argument("--threads", type=int, default=1, help="of each engine; 0: it decides")
-    parser.add_argument("--runs", type=int, default=20, help="rounds a model at most")
+    parser.add_argument("--runs", type=int, default=20, help="rounds an instance at most")
+    parser.add_argument("--instances", type=int, default=3, help="times all sides are made anew")
     parser.add_argument("--seconds", type=float, default=8.0, help="time a model at most")
     parser.add_argument(
         "--clock",
@@ -133,40 +136,63 @@ def measured(model: Recorded, backend: str, asked: argparse.Namespace) -> dict[s
     record: dict[str, Any] = {"bench": "engines", "model": model.name, "backend": backend}
     record |= {"threads": asked.threads, "clock": asked.clock, "state": "failed"}
     try:
-        raw, raw_seconds = timed(lambda: RAW[backend](model, asked.threads))
-        side, preparation = prepared(model, backend, asked.threads)
-        sides = {"raw": raw, "partita": side}
-        if asked.control:
-            sides["control"] = RAW[backend](model, asked.threads)
-        outputs = {name: call() for name, call in sides.items()}
-        times = interleaved(sides, asked.runs, asked.seconds, CLOCKS[asked.clock])
+        instances = []
+        for number in range(max(asked.instances, 1)):
+            instances.append(instance(model, backend, asked, partita_first=number % 2 == 1))
+            gc.collect()
     except Exception as failure:
         return record | {"reason": f"{type(failure).__name__}: {failure}"[:500]}
-    return record | {
-        "state": "measured",
-        **compared(times),
-        **preparation,
-        "raw_load_ms": round(raw_seconds * 1e3, 1),
-        **checked(outputs["partita"], outputs["raw"], list(model.outputs.values())),
+    times = {name: [r for i, _ in instances for r in i[name]] for name in instances[0][0]}
+    figures = [facts for _, facts in instances]
+    medians = {
+        key: round(statistics.median(f[key] for f in figures), 1)
+        for key in figures[0]
+        if key.endswith("_ms")
     }
+    equal = all(facts["equal"] for facts in figures)
+    return (
+        record | figures[0] | {"state": "measured"} | compared(times) | medians | {"equal": equal}
+    )
 
 
-def prepared(model: Recorded, backend: str, threads: int) -> tuple[Side, dict[str, Any]]:
-    """Returns a call of partita's program, and what making it took."""
+def instance(
+    model: Recorded, backend: str, asked: argparse.Namespace, partita_first: bool
+) -> tuple[Mapping[str, list[list[float]]], dict[str, Any]]:
+    """Makes every side anew, checks outputs and measures; returns times and other facts."""
+    facts: dict[str, Any] = {}
+    raw = RAW[backend]
+    makers: dict[str, Callable[[], Side]] = {"raw": lambda: raw(model, asked.threads)}
+    makers["partita"] = lambda: prepared(model, backend, asked.threads, facts)
+    if asked.control:
+        makers["control"] = lambda: raw(model, asked.threads)
+    sides: dict[str, Side] = {}
+    for name in reversed(makers) if partita_first else makers:
+        sides[name], seconds = timed(makers[name])
+        facts[f"{name}_load_ms"] = seconds * 1e3
+    facts.pop("partita_load_ms")
+    facts |= checked(sides["partita"](), sides["raw"](), list(model.outputs.values()))
+    sides = {name: sides[name] for name in makers}
+    seconds = asked.seconds / max(asked.instances, 1)
+    return interleaved(sides, asked.runs, seconds, CLOCKS[asked.clock]), facts
+
+
+def prepared(model: Recorded, backend: str, threads: int, facts: dict[str, Any]) -> Side:
+    """Returns a call of partita's program; adds to ``facts`` what making it took."""
     loaded, load = timed(lambda: pt.load(model.path))
     options = {backend: {"threads": threads}}
     plan, partition = timed(lambda: pt.partition(loaded, [backend], options=options))
     program, compiling = timed(lambda: pt.compile(plan))
     arrays = [model.inputs[spec.name] for spec in program.inputs]
     left = sum(step.backend == "host" for step in program.steps)
-    return lambda: program(*arrays), {
+    facts |= {
         "regions": len(plan.regions),
         "host_steps": left,
         "whole": len(program.steps) == 1 and not left,
-        "load_ms": round(load * 1e3, 1),
-        "partition_ms": round(partition * 1e3, 1),
-        "compile_ms": round(compiling * 1e3, 1),
+        "load_ms": load * 1e3,
+        "partition_ms": partition * 1e3,
+        "compile_ms": compiling * 1e3,
     }
+    return lambda: program(*arrays)
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:

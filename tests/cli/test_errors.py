@@ -133,6 +133,18 @@ def test_the_command_works_as_a_process(digits_model: Path) -> None:
     )
 
 
+def test_inspecting_imports_no_engine(digits_model: Path) -> None:
+    code = (
+        "import sys; from partita.cli.app import app\n"
+        "app(['inspect', sys.argv[1], '--json'], standalone_mode=False)\n"
+        "bad = {'onnxruntime', 'openvino', 'torch'}\n"
+        "print(sorted(bad & set(sys.modules)), file=sys.stderr)"
+    )
+    words = [sys.executable, "-c", code, str(digits_model)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
 def test_help_imports_no_engine_and_nothing_heavy() -> None:
     code = (
         "import sys; from partita.cli.app import app\n"

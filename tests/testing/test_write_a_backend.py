@@ -11,6 +11,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-a-backend.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # onnx's own test cases overflow on purpose
 def test_every_python_block_of_the_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ Source: https://onnx.ai/onnx/operators/ and ONNX's ``docs/Changelog.md``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -87,7 +87,7 @@ def adaptation(node: ir.Node, since: int) -> Adaptation | str:
 
 
 def onnx_version(node: ir.Node, opset: int) -> int | None:
-    """Returns the opset that introduced the op as it is at ``opset``, or ``None`` if ONNX has none."""
+    """Returns the opset that introduced the op as it is at ``opset``, ``None`` if there is none."""
     return schemas.since_version(node.op_type, node.domain, opset)
 
 
@@ -148,7 +148,10 @@ def _continues(older: OpSchema, newer: OpSchema) -> bool:
     """Tells whether whatever implements ``newer`` also implements ``older``."""
     for key, attribute in older.attributes.items():
         now = newer.attributes.get(key)
-        if now is None or (now.type, now.default_value) != (attribute.type, attribute.default_value):
+        if now is None or (now.type, now.default_value) != (
+            attribute.type,
+            attribute.default_value,
+        ):
             return False
     return all(
         [f.name for f in old] == [f.name for f in new][: len(old)]
@@ -182,7 +185,7 @@ def _misfit(node: ir.Node, mine: OpSchema, other: OpSchema) -> str:
         ("output", node.outputs, mine.outputs, other.outputs),
     ):
         for i, value in enumerate(values):
-            if value is None or not value.name or _variadic(old, i) and _variadic(new, i):
+            if value is None or not value.name or (_variadic(old, i) and _variadic(new, i)):
                 continue
             if i >= len(new) or new[i].name != old[min(i, len(old) - 1)].name:
                 return (
@@ -246,7 +249,7 @@ def _says_nothing(key: str, attribute: ir.Attr, schema: OpSchema) -> bool:
     return ir.from_proto(formal.default_value).value == attribute.value
 
 
-def _variadic(formals: list[OpSchema.FormalParameter], index: int) -> bool:
+def _variadic(formals: Sequence[OpSchema.FormalParameter], index: int) -> bool:
     return bool(formals) and index >= len(formals) - 1 and "Variadic" in str(formals[-1].option)
 
 

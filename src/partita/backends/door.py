@@ -14,7 +14,8 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 from partita.backends.contract import Backend
 from partita.errors import BackendError, BackendUnavailableError, ContractError, printable
@@ -37,10 +38,10 @@ def check(cls: Any, source: str, name: str | None = None) -> type[Backend]:
     Raises:
         ContractError: It does not; the message says what its author has to mend.
     """
+    shown = printable(repr(cls))
     if not (isinstance(cls, type) and issubclass(cls, Backend)):
         raise ContractError(
-            f"{source} offers {printable(repr(cls))} as a backend; it needs a subclass of "
-            "partita.Backend"
+            f"{source} offers {shown} as a backend; it needs a subclass of partita.Backend"
         )
     who = f"backend class {cls.__qualname__} of {source}"
     own = cls.__dict__.get("name", getattr(cls, "name", None))
@@ -58,19 +59,21 @@ def check(cls: Any, source: str, name: str | None = None) -> type[Backend]:
 
 
 def _check_options(cls: type[Backend], who: str) -> None:
-    options: Any = cls.options
+    options: Any = vars(cls).get("options", cls.options)
     if not isinstance(options, Mapping):
         raise ContractError(f"{who} has options {options!r}; they need to be a mapping of defaults")
-    for key, default in options.items():
+    for key, default in cast("Mapping[Any, Any]", options).items():
         if not (isinstance(key, str) and key.isidentifier()):
             raise ContractError(f"{who} has an option named {key!r}; it needs to be an identifier")
         if not isinstance(default, _PLAIN):
             raise ContractError(
-                f"{who}: the default of option '{key}' is a {type(default).__name__}; it needs to be "
-                "a bool, int, float, str, tuple or None"
+                f"{who}: the default of option '{key}' is a {type(default).__name__}; "
+                "it needs to be a bool, int, float, str, tuple or None"
             )
-    aliases: Any = cls.aliases
-    if not isinstance(aliases, tuple) or not all(isinstance(a, str) for a in aliases):
+    aliases: Any = vars(cls).get("aliases", cls.aliases)
+    if not isinstance(aliases, tuple) or not all(
+        isinstance(a, str) for a in cast("tuple[Any, ...]", aliases)
+    ):
         raise ContractError(f"{who} has aliases {aliases!r}; they need to be a tuple of text")
 
 
@@ -148,28 +151,24 @@ def classes_of_file(file: Path) -> list[type[Backend]]:
         raise BackendError(f"'{file}' is no Python file; its name has to end in .py")
     if not file.is_file():
         raise BackendError(f"there is no file '{file}'")
-    module = _guarded(lambda: _run_file(file), f"'{file}'")
-    found = [
-        c
-        for c in vars(module).values()
-        if isinstance(c, type)
-        and issubclass(c, Backend)
-        and c.__module__ == module.__name__
-        and not inspect.isabstract(c)
+    module: ModuleType = _guarded(lambda: _run_file(file), f"'{file}'")
+    values: dict[str, Any] = module.__dict__
+    found: list[Any] = [
+        c for c in values.values() if _is_backend(c) and c.__module__ == module.__name__
     ]
+    whole = [c for c in found if not inspect.isabstract(c)]
+    if found and not whole:
+        check(found[0], f"'{file}'")
     if not found:
-        unfinished = [c for c in vars(module).values() if _is_unfinished(c, module.__name__)]
-        if unfinished:
-            check(unfinished[0], f"'{file}'")
         raise ContractError(f"'{file}' defines no subclass of partita.Backend")
-    return found
+    return whole
 
 
-def _is_unfinished(cls: Any, module: str) -> bool:
-    return isinstance(cls, type) and issubclass(cls, Backend) and cls.__module__ == module
+def _is_backend(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Backend)
 
 
-def _run_file(file: Path) -> Any:
+def _run_file(file: Path) -> ModuleType:
     name = f"partita_backend_{re.sub(r'[^a-zA-Z0-9_]', '_', str(file))}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:

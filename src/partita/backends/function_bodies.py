@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 import onnx.inliner
 import onnx_ir as ir
@@ -47,7 +49,11 @@ def _written_for(node: ir.Node, opset: int) -> int | None:
     schema = schemas.schema(node.op_type, node.domain, node.version or 1)
     if schema is None:
         return None
-    versions = (*schema.function_opset_versions, *schema.context_dependent_function_opset_versions)
+    described: Any = schema  # the stubs of onnx leave these properties out
+    versions: tuple[int, ...] = (
+        *described.function_opset_versions,
+        *described.context_dependent_function_opset_versions,
+    )
     return max((v for v in versions if v <= opset), default=None)
 
 

@@ -25,8 +25,8 @@ from typing import Any, final
 import numpy as np
 import onnx_ir as ir
 
+from partita.backends.contract import Array, Executable, FunctionExecutable, Node, Region
 from partita.backends.conversion import signature_since
-from partita.backends.contract import Array, Call, Executable, FunctionExecutable, Node, Region
 from partita.backends.straight_line import Step, straight_line
 from partita.backends.value_types import dtype_name
 from partita.errors import CompileError, ContractError, UnknownNameError
@@ -66,10 +66,11 @@ class Row:
     def why_not(self, node: Node) -> tuple[int, str] | None:
         """Returns ``None`` if the row takes ``node``, otherwise how far it got and a sentence."""
         version = node.version or 1
-        if version < self.since or self.until is not None and version > self.until:
+        if version < self.since or (self.until is not None and version > self.until):
             until = f" to {self.until}" if self.until is not None else " and later"
             return 0, (
-                f"the {self.op_type} kernel takes opset {self.since}{until}; the node is at {version}"
+                f"the {self.op_type} kernel takes opset {self.since}{until}; "
+                f"the node is at {version}"
             )
         for index, value in enumerate(node.inputs):
             allowed = None if value is None else self._allowed(node, index)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, final
@@ -59,7 +58,9 @@ class NullBackend(Backend):
         for node in region.ir_nodes:
             cost = node_cost(node)
             seconds += (cost.flops or 0) / self.options["flops"]
-            seconds += ((cost.bytes_read or 0) + (cost.bytes_written or 0)) / self.options["bandwidth"]
+            seconds += ((cost.bytes_read or 0) + (cost.bytes_written or 0)) / self.options[
+                "bandwidth"
+            ]
         return seconds
 
 

@@ -109,7 +109,7 @@ class OnnxRuntimeBackend(Backend):
 
         wanted = self.options["provider"]
         there = onnxruntime.get_available_providers()
-        if wanted == "cpu" or wanted == "auto" and _PROVIDERS["cuda"] not in there:
+        if wanted == "cpu" or (wanted == "auto" and _PROVIDERS["cuda"] not in there):
             return (_PROVIDERS["cpu"],)
         if _PROVIDERS["cuda"] not in there:
             raise BackendUnavailableError(
@@ -170,7 +170,12 @@ def _share_weights(model: Model, onnxruntime: Any, options: Any) -> list[Any]:
         values.append(onnxruntime_values.engine_value(tensor.numpy(), tensor.dtype))
         names.append(name)
         value.const_value = ir.ExternalTensor(
-            "weights", 0, tensor.nbytes, tensor.dtype, shape=ir.Shape(tensor.shape), name=name
+            "weights",
+            0,
+            tensor.nbytes,
+            tensor.dtype,
+            shape=ir.Shape([int(str(d)) for d in tensor.shape]),
+            name=name,
         )
     if names:
         options.add_external_initializers(names, values)

@@ -42,7 +42,9 @@ class Claims:
     def why_not(self, node: ir.Node) -> str | None:
         """Returns ``None``, or the sentence that says why ``node`` cannot be run."""
         if node.op_type == "Constant" and not node.domain:
-            return "Constant computes nothing; ONNX Runtime refuses a region that holds nothing else"
+            return (
+                "Constant computes nothing; ONNX Runtime refuses a region that holds nothing else"
+            )
         return self._answer(node, 0)
 
     def stamp(self, domain: str, version: int) -> int:
@@ -82,7 +84,9 @@ class Claims:
         newer = schemas.since_version(op_type, domain, node.version or 1)
         if newer is not None:
             ceiling = self._registry.opsets.get(domain, 0)
-            return f"ONNX Runtime has no {op_type}{where} as of opset {min(newer, ceiling) or newer}"
+            return (
+                f"ONNX Runtime has no {op_type}{where} as of opset {min(newer, ceiling) or newer}"
+            )
         known = [name for d, name in self._registry.signatures if d == domain]
         hint = str(UnknownNameError("op", op_type, known)) if known else ""
         return f"ONNX Runtime has no {op_type}{where}" + (f" ({hint})" if "did you" in hint else "")

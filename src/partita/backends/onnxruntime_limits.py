@@ -6,7 +6,7 @@ by running ONNX's own backend tests node by node; each names what would go wrong
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
@@ -37,8 +37,8 @@ def _changes_case(node: ir.Node) -> str | None:
     if change == "NONE":
         return None
     return (
-        f"attribute 'case_change_action' is {change}; ONNX Runtime's StringNormalizer kernel needs a "
-        "locale that this system may lack"
+        f"attribute 'case_change_action' is {change}; ONNX Runtime's StringNormalizer kernel needs "
+        "a locale that this system may lack"
     )
 
 
@@ -67,8 +67,8 @@ def _given_shape(node: ir.Node) -> str | None:
     if shape is None:
         return None
     return (
-        f"input '{shape.name}' gives an output shape; ONNX Runtime's MaxUnpool kernel puts values in "
-        "other places then"
+        f"input '{shape.name}' gives an output shape; ONNX Runtime's MaxUnpool kernel puts values "
+        "in other places then"
     )
 
 
@@ -105,14 +105,14 @@ def _rounds(node: ir.Node) -> str:
 
 
 def _dropout(node: ir.Node) -> str | None:
-    """Draws numbers of its own in training; before opset 12 its mask is false where nothing drops."""
+    """Draws numbers of its own in training; before opset 12 its mask is false everywhere."""
     if (node.version or 1) < 12 and len(node.outputs) > 1 and node.outputs[1].name:
         return (
-            f"output '{node.outputs[1].name}' is a mask, which ONNX Runtime's Dropout kernel of before "
-            "opset 12 leaves empty"
+            f"output '{node.outputs[1].name}' is a mask, which ONNX Runtime's Dropout kernel of "
+            "before opset 12 leaves empty"
         )
     mode = _input(node, 2)
-    if mode is None or mode.const_value is not None and not mode.const_value.numpy().any():
+    if mode is None or (mode.const_value is not None and not mode.const_value.numpy().any()):
         return None
     return "Dropout in training draws other random numbers in ONNX Runtime than in ONNX for a seed"
 
@@ -123,10 +123,14 @@ def _attention(node: ir.Node) -> str | None:
     hides = node.attributes.get_int("is_causal", 0) or (
         mask is not None and mask.dtype == ir.DataType.BOOL
     )
-    if scores is not None and hides and node.attributes.get_int("qk_matmul_output_mode", 0) in (1, 2):
+    if (
+        scores is not None
+        and hides
+        and node.attributes.get_int("qk_matmul_output_mode", 0) in (1, 2)
+    ):
         return (
-            f"output '{scores.name}' holds masked scores, which ONNX Runtime's Attention kernel gives "
-            "as the lowest number instead of -inf"
+            f"output '{scores.name}' holds masked scores, which ONNX Runtime's Attention kernel "
+            "gives as the lowest number instead of -inf"
         )
     return _short_mask(node, mask)
 
@@ -142,8 +146,8 @@ def _short_mask(node: ir.Node, mask: ir.Value | None) -> str | None:
     if length is None or before is None or width is None or width == length + before:
         return None
     return (
-        f"input '{mask.name}' masks {width} of {length + before} keys; ONNX Runtime's Attention kernel "
-        "needs a mask for all"
+        f"input '{mask.name}' masks {width} of {length + before} keys; ONNX Runtime's Attention "
+        "kernel needs a mask for all"
     )
 
 
@@ -153,8 +157,8 @@ def _shapeless_body(node: ir.Node) -> str | None:
         for value in graph.outputs:
             if value.shape is None:
                 return (
-                    f"output '{value.name}' of body '{path}' has no known rank; ONNX Runtime's Scan "
-                    "kernel needs one"
+                    f"output '{value.name}' of body '{path}' has no known rank; ONNX Runtime's "
+                    "Scan kernel needs one"
                 )
     return None
 

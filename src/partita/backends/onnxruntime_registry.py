@@ -41,7 +41,7 @@ class Kernel:
 
     def covers(self, since: int) -> bool:
         """Tells whether it implements the version of its op introduced in opset ``since``."""
-        return self.start == since or self.end is not None and self.start <= since <= self.end
+        return self.start == since or (self.end is not None and self.start <= since <= self.end)
 
 
 @final
@@ -105,7 +105,7 @@ class EngineRegistry:
 @cache
 def engine_registry() -> EngineRegistry:
     """Reads the registry of the installed ONNX Runtime (about 10 ms, once a process)."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
+    import onnxruntime.capi.onnxruntime_pybind11_state as state  # pyright: ignore
 
     signatures: dict[Op, list[Signature]] = {}
     for schema in state.get_all_operator_schema():

@@ -27,7 +27,7 @@ def executable(region: Region, session: Any, keep: Sequence[Any]) -> Executable:
     """Returns the call for a session: a direct one where every value passes as it is.
 
     Raises:
-        CompileError: The region gives back a sequence next to a value that needs reading from memory.
+        CompileError: The region returns a sequence next to a value that must be read from memory.
     """
     values = (*region.cut.inputs, *region.cut.outputs)
     if all(_passes(v) for v in values):
@@ -66,16 +66,16 @@ class PlainExecutable(Executable):
         self._run = session._sess.run
         self._inputs = region.inputs
         self._outputs = list(region.outputs)
-        self._bindable = all(isinstance(v.type, ir.TensorType) for v in _border(region)) and not any(
-            v.dtype == ir.DataType.STRING for v in _border(region)
-        )
+        self._bindable = all(
+            isinstance(v.type, ir.TensorType) for v in _border(region)
+        ) and not any(v.dtype == ir.DataType.STRING for v in _border(region))
 
     def __call__(self, *inputs: Any) -> Sequence[Any]:
+        """Runs the session."""
         return self._run(self._outputs, dict(zip(self._inputs, inputs, strict=True)), None)
 
-    def bind(
-        self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]
-    ) -> Call | None:
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]) -> Call | None:
+        """Binds buffers through IOBinding; text, sequences and optionals cannot be bound."""
         if not self._bindable:
             return None
         return bound_call(self._session, self._inputs, self._outputs, inputs, outputs)
@@ -94,9 +94,8 @@ class ConvertingExecutable(Executable):
         self._through_memory = any(_read_from_memory(v) for v in region.cut.outputs)
 
     def __call__(self, *inputs: Any) -> Sequence[Any]:
-        feeds = {
-            v.name: _incoming(x, v) for v, x in zip(self._inputs, inputs, strict=True)
-        }
+        """Converts, runs the session, and converts back."""
+        feeds = {v.name: _incoming(x, v) for v, x in zip(self._inputs, inputs, strict=True)}
         if self._through_memory:
             return self._run_through_memory(feeds)
         return self._session.run(self._names, feeds)
@@ -113,9 +112,7 @@ class ConvertingExecutable(Executable):
         for name in self._names:
             binding.bind_output(name, "cpu")
         self._session.run_with_iobinding(binding)
-        return [
-            _read(r, v) for r, v in zip(binding.get_outputs(), self._outputs, strict=True)
-        ]
+        return [_read(r, v) for r, v in zip(binding.get_outputs(), self._outputs, strict=True)]
 
 
 def bound_call(
@@ -159,7 +156,7 @@ def bound_call(
 
 
 def _cpu() -> Any:
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
+    import onnxruntime.capi.onnxruntime_pybind11_state as state  # pyright: ignore
 
     return state.OrtDevice(state.OrtDevice.cpu(), state.OrtDevice.default_memory(), 0)
 

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
-"""OpenVINO as a backend: claims asked of the engine, float32 pinned, one compiled model a region."""
+"""OpenVINO as a backend: claims asked of the engine, float32 pinned, one model a region."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ class OpenVinoBackend(Backend):
             CompileError: OpenVINO refuses the region.
         """
         large = [
-            v for v in region.cut.parameters if v.const_value and v.const_value.size > SMALL_WEIGHT_ELEMENTS
+            v
+            for v in region.cut.parameters
+            if v.const_value and v.const_value.size > SMALL_WEIGHT_ELEMENTS
         ]
         model = region.to_model([v.name for v in large if v.name])
         opsets = {d: min(v, OPSET_CEILING) for d, v in model.ir.opset_imports.items() if d == ""}

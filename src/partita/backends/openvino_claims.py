@@ -63,7 +63,9 @@ class Claims:
     def _query(self, asked: Sequence[tuple[Key, ir.Node]]) -> None:
         try:
             answers = self._answers([node for _, node in asked])
-        except Exception as error:  # the frontend's exceptions derive from Exception or RuntimeError
+        except (
+            Exception
+        ) as error:  # the frontend's exceptions derive from Exception or RuntimeError
             if len(asked) == 1:
                 key, node = asked[0]
                 self._known[key] = _refusal(node, error)

@@ -25,6 +25,11 @@ _KEEPS = frozenset(
     | {"ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "Trilu", "DepthToSpace"}
     | {"SpaceToDepth", "Compress", "ReverseSequence"}
 )
+# They only move elements.
+_MOVES = frozenset(
+    {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Slice"}
+    | {"Gather", "GatherElements", "GatherND", "Split", "Expand", "Tile"}
+)
 # Inputs that hold places, sizes or axes whatever they come from: larger ones are errors anyway.
 _PLACES: dict[str, tuple[int, ...]] = {
     "Gather": (1,),
@@ -68,23 +73,22 @@ class Smallness:
 
     def __init__(self) -> None:
         self._known: dict[ir.Value, bool] = {}
+        self._places: dict[ir.Value, bool] = {}
 
     def why_not(self, node: ir.Node) -> str | None:
         """Returns ``None`` if every 64-bit integer that ``node`` touches fits into 32 bits."""
-        if node.op_type == "Cast" and node.outputs[0].dtype in (ir.DataType.FLOAT, ir.DataType.BOOL):
+        if node.op_type == "Cast" and node.outputs[0].dtype in (
+            ir.DataType.FLOAT,
+            ir.DataType.BOOL,
+        ):
             return None  # converted before it is narrowed
         places = _PLACES.get(node.op_type, ())
-        for index, value in enumerate(node.inputs):
-            if value is None or value.dtype != _WIDE or index in places or self.fits(value):
-                continue
-            return (
-                f"input '{value.name}' is int64 of any size; OpenVINO's CPU plugin computes in int32"
-            )
-        for value in node.outputs:
-            if value.name and value.dtype == _WIDE and not self.fits(value):
+        read = [("input", v) for i, v in enumerate(node.inputs) if v and i not in places]
+        for side, value in (*read, *(("output", v) for v in node.outputs if v.name)):
+            if value.dtype == _WIDE and not self.fits(value) and not self.is_place(value):
                 return (
-                    f"output '{value.name}' is int64 of any size; OpenVINO's CPU plugin computes in "
-                    "int32"
+                    f"{side} '{value.name}' is int64 of any size; OpenVINO's CPU plugin computes "
+                    "in int32"
                 )
         return None
 
@@ -100,6 +104,27 @@ class Smallness:
             self._known[current] = answer
             stack.pop()
         return self._known[value]
+
+    def is_place(self, value: ir.Value) -> bool:
+        """Tells whether a value is only ever used to say where: a larger one would be an error."""
+        stack, seen = [value], {value}
+        while stack:
+            current = stack.pop()
+            known = self._places.get(current)
+            if known is False or current.is_graph_output():
+                self._places[value] = False
+                return False
+            for reader, index in () if known else current.uses():
+                if index in _PLACES.get(reader.op_type, ()):
+                    continue
+                if reader.op_type not in _MOVES or reader.domain:
+                    self._places[value] = False
+                    return False
+                new = [v for v in reader.outputs if v not in seen]
+                seen.update(new)
+                stack += new
+        self._places.update(dict.fromkeys(seen, True))
+        return True
 
     def _step(self, value: ir.Value) -> tuple[bool, list[ir.Value]]:
         """Returns the answer for a value, or the values whose answers it needs first."""

@@ -73,8 +73,8 @@ def _dtypes(node: ir.Node) -> str | None:
                 return f"{side} '{value.name}' is {dtype_name(value.dtype)}; {reason}"
             if value.dtype in _SATURATED and node.op_type in _WRAPPING:
                 return (
-                    f"{side} '{value.name}' is {dtype_name(value.dtype)}; OpenVINO's {node.op_type} "
-                    "saturates where ONNX wraps around"
+                    f"{side} '{value.name}' is {dtype_name(value.dtype)}; OpenVINO's "
+                    f"{node.op_type} saturates where ONNX wraps around"
                 )
     return None
 
@@ -188,7 +188,7 @@ def _attention(node: ir.Node) -> str | None:
 
 def _dropout(node: ir.Node) -> str | None:
     mode = _input(node, 2)
-    if mode is None or mode.const_value is not None and not mode.const_value.numpy().any():
+    if mode is None or (mode.const_value is not None and not mode.const_value.numpy().any()):
         return None
     return "Dropout in training draws random numbers; OpenVINO leaves the mode unread"
 
@@ -214,7 +214,7 @@ _ROWS: Mapping[tuple[str, str], Callable[[ir.Node], str | None]] = {
     ("", "DFT"): _always("OpenVINO's DFT rounds more than ONNX's own tests of the op allow"),
     ("", "STFT"): _always("OpenVINO's STFT rounds more than ONNX's own tests of the op allow"),
     ("", "QuantizeLinear"): _always(
-        "OpenVINO's QuantizeLinear multiplies by the reciprocal: one step off where ONNX is at a tie"
+        "OpenVINO's QuantizeLinear multiplies by the reciprocal: one step off where ONNX has a tie"
     ),
     ("", "DynamicQuantizeLinear"): _always(
         "OpenVINO's DynamicQuantizeLinear is one step off where ONNX is at a tie"

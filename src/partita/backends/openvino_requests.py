@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -49,8 +50,8 @@ def insert_weights(model: Any, weights: Sequence[ir.Value]) -> list[Array]:
         parameter = parameters.get(str(weight.name))
         if parameter is None or weight.const_value is None:
             continue
-        array = np.require(weight.const_value.numpy(), requirements="CA")
-        constant = op.Constant(array, shared_memory=True)
+        array = np.require(weight.const_value.numpy(), requirements=["C", "A"])
+        constant = op.Constant(_writeable(array), shared_memory=True)
         constant.set_friendly_name(parameter.get_friendly_name())
         for reader in parameter.output(0).get_target_inputs():
             reader.replace_source_output(constant.output(0))
@@ -58,6 +59,15 @@ def insert_weights(model: Any, weights: Sequence[ir.Value]) -> list[Array]:
         keep.append(array)
     model.validate_nodes_and_infer_types()
     return keep
+
+
+def _writeable(array: Array) -> Array:
+    """Returns a view that OpenVINO takes: it wants weights writeable, and only reads them."""
+    if array.flags.writeable:
+        return array
+    memory = (ctypes.c_uint8 * array.nbytes).from_address(array.ctypes.data)
+    view: Array = np.ctypeslib.as_array(memory).view(array.dtype)
+    return view.reshape(array.shape)
 
 
 @final
@@ -83,6 +93,9 @@ class OpenVinoExecutable(Executable):
         ]
         if len(self._ports) < len(compiled.inputs):
             raise CompileError("OpenVINO renamed an input of the region")
+        self._numbers = [
+            np.dtype(port.get_element_type().to_dtype()).num for port in compiled.inputs
+        ]
         self._shapes = [_static_shape(port) for port in compiled.outputs]
         self._dtypes = [np.dtype(port.get_element_type().to_dtype()) for port in compiled.outputs]
         self._in_place = [
@@ -92,16 +105,17 @@ class OpenVinoExecutable(Executable):
         self._free: list[Any] = []
 
     def __call__(self, *inputs: Any) -> Sequence[Any]:
+        """Runs the model on a free request."""
         try:
             request = self._free.pop()
         except IndexError:
             request = self._compiled.create_infer_request()
         results: list[Any] = [None] * len(self._shapes)
         for position, port in self._ports:
-            self._set_input(request, port, self._shared(inputs[position]))
+            self._set_input(request, port, self._shared(inputs[position], port))
         for i, in_place in enumerate(self._in_place):
             if in_place:
-                results[i] = np.empty(self._shapes[i], self._dtypes[i])
+                results[i] = np.empty(self._shapes[i] or (), self._dtypes[i])
                 self._set_output(request, i, self._tensor(results[i], shared_memory=True))
         self._infer(request, {}, True, False)
         for i, in_place in enumerate(self._in_place):
@@ -110,9 +124,8 @@ class OpenVinoExecutable(Executable):
         self._free.append(request)  # after a failure the request is dropped
         return results
 
-    def bind(
-        self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]
-    ) -> Call | None:
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]) -> Call | None:
+        """Binds buffers to a request of their own; outputs need their exact static shapes."""
         for shape, dtype, array in zip(self._shapes, self._dtypes, outputs, strict=True):
             if array is not None and (shape != array.shape or dtype != array.dtype):
                 return None
@@ -126,7 +139,7 @@ class OpenVinoExecutable(Executable):
                 open_ports.append(port)
                 position_of_open.append(given.index(position))
             else:
-                self._set_input(request, port, self._shared(array))
+                self._set_input(request, port, self._shared(array, port))
         for i, array in enumerate(outputs):
             if array is not None:
                 self._set_output(request, i, self._tensor(array, shared_memory=True))
@@ -145,21 +158,30 @@ class OpenVinoExecutable(Executable):
 
         def call(*arrays: Any) -> Sequence[Any]:
             for position, port in open_ports:
-                set_input(request, port, shared(arrays[position]))
+                set_input(request, port, shared(arrays[position], port))
             infer(request, {}, True, False)
             return [get_output(request, i).data.copy() for i in returned]
 
         return call
 
-    def _shared(self, array: Array) -> Any:
+    def _shared(self, array: Array, port: int) -> Any:
         """Returns a tensor over the memory of ``array``, or with a copy where it cannot be shared.
 
         A tensor over shared memory does not keep the array alive; the caller's frame does.
         """
+        if array.dtype.num != self._numbers[port]:
+            # numpy has two numbers for one kind of integer; the binding knows one of them.
+            array = array.view(self._twin(array, port))
         flags = array.flags
         if flags.c_contiguous and flags.writeable:
             return self._tensor(array, shared_memory=True)
         return self._tensor(np.require(array, requirements="C"), shared_memory=False)
+
+    def _twin(self, array: Array, port: int) -> np.dtype[Any]:
+        wanted = np.dtype(self._compiled.inputs[port].get_element_type().to_dtype())
+        if wanted != array.dtype:
+            raise TypeError(f"an input is {array.dtype}; the region takes {wanted}")
+        return wanted
 
 
 def _names(port: Any) -> Sequence[str]:
@@ -169,4 +191,3 @@ def _names(port: Any) -> Sequence[str]:
 def _static_shape(port: Any) -> tuple[int, ...] | None:
     shape = port.get_partial_shape()
     return tuple(shape.to_shape()) if shape.is_static else None
-

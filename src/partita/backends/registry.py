@@ -86,7 +86,10 @@ BUILT_IN: Mapping[str, BuiltIn] = {
         ("onnxruntime",),
         ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml"),
         'pip install "partita[onnxruntime]"',
-        {"cudaexecutionprovider": {"provider": "cuda"}, "cpuexecutionprovider": {"provider": "cpu"}},
+        {
+            "cudaexecutionprovider": {"provider": "cuda"},
+            "cpuexecutionprovider": {"provider": "cpu"},
+        },
     ),
     "openvino": BuiltIn(
         "partita.backends.openvino:OpenVinoBackend",
@@ -100,9 +103,7 @@ BUILT_IN: Mapping[str, BuiltIn] = {
         "every op of ONNX, one by one, in numpy",
         distributions=("onnx",),
     ),
-    "null": BuiltIn(
-        "partita.backends.null:NullBackend", "computes nothing, charges modelled time"
-    ),
+    "null": BuiltIn("partita.backends.null:NullBackend", "computes nothing, charges modelled time"),
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 import onnx_ir as ir
@@ -109,23 +109,28 @@ def owned(value: Any, given: Sequence[Any], fixed: Collection[int]) -> Any:
         fixed: Identities of the arrays that own the memory of constants.
     """
     if isinstance(value, list):
-        return [owned(v, given, fixed) for v in value]
+        return [owned(v, given, fixed) for v in cast("list[Any]", value)]
     if not isinstance(value, np.ndarray):
         return value
-    owner = _owner(value)
+    array = cast("Array", value)
+    owner = _owner(array)
     if id(owner) in fixed or any(_lies_in(owner, g) for g in given):
-        return value.copy()
-    return value
+        return array.copy()
+    return array
 
 
-def _lies_in(owner: Array, given: Any) -> bool:
+def _lies_in(owner: Any, given: Any) -> bool:
     if isinstance(given, list):
-        return any(_lies_in(owner, g) for g in given)
+        return any(_lies_in(owner, g) for g in cast("list[Any]", given))
     return _owner(given) is owner
 
 
 def _owner(value: Any) -> Any:
     """Returns the array that owns the memory of ``value``."""
-    while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
-        value = value.base
-    return value
+    owner = value
+    while isinstance(owner, np.ndarray):
+        base: Any = cast("Array", owner).base
+        if not isinstance(base, np.ndarray):
+            return cast("Any", owner)
+        owner = cast("Any", base)
+    return owner

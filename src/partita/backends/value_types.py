@@ -13,7 +13,7 @@ _SPELLED = {"float": "float32", "double": "float64"}
 
 
 def type_string(value: ir.Value) -> str | None:
-    """Returns a value's type as schemas write it (``seq(tensor(float))``), or ``None`` if unknown."""
+    """Returns a value's type as schemas write it (``seq(tensor(float))``), ``None`` if unknown."""
     return None if value.type is None else _type_string(value.type)
 
 
@@ -42,7 +42,9 @@ def spelled(text: str) -> str:
     ):
         if text.startswith(f"{holder}("):
             inner = text[len(holder) + 1 : -1]
-            return words.format(spelled(f"tensor({inner})" if holder[0] == "s" and "(" not in inner else inner))
+            return words.format(
+                spelled(f"tensor({inner})" if holder[0] == "s" and "(" not in inner else inner)
+            )
     return text
 
 
@@ -57,14 +59,14 @@ def listed(texts: Iterable[str], limit: int = 8) -> str:
 
 
 def dtype_name(dtype: ir.DataType | None) -> str:
-    """Returns a dtype as refusals spell it: ``float32``, ``bfloat16``, ``string`` …"""
+    """Returns a dtype as refusals spell it, such as ``float32``, ``bfloat16`` and ``string``."""
     if dtype is None or dtype == ir.DataType.UNDEFINED:
         return "of unknown dtype"
     return _SPELLED.get(dtype.name.lower(), dtype.name.lower())
 
 
 def packed(array: np.ndarray[Any, Any], bitwidth: int) -> np.ndarray[Any, Any]:
-    """Returns 2- or 4-bit elements (one a byte) as ONNX stores them: first element in the low bits."""
+    """Returns 2- or 4-bit elements (one a byte) as ONNX stores them: the first in the low bits."""
     bits = array.reshape(-1).view(np.uint8) & (2**bitwidth - 1)
     a_byte = 8 // bitwidth
     bits = np.append(bits, np.zeros(-bits.size % a_byte, np.uint8)).reshape(-1, a_byte)

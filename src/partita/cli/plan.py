@@ -54,6 +54,7 @@ def plan(
       partita plan model.onnx --plan model.plan.json --apply partitioned.onnx
     """
     from partita.partitioning.plan_file import to_json
+    from partita.reporting.advice import advice, advice_table
     from partita.reporting.text import TABLE_ROWS, placement_line, plan_tables
 
     require_folder(output, html, apply)
@@ -67,7 +68,11 @@ def plan(
     content["mismatches"] = list(made.mismatches)
     if changes is not None:
         content["diff"] = {**dataclasses.asdict(changes), "changed": bool(changes)}
+    helpful = advice(made)
+    content["advice"] = [dataclasses.asdict(a) for a in helpful]
     body = plan_tables(made, None if display.verbose else TABLE_ROWS)
+    if helpful:
+        body.append(advice_table(helpful))
     return Answer(
         "plan",
         {**content, "files": [str(path) for path in written]},

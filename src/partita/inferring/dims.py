@@ -17,7 +17,8 @@ LARGEST = 2**63 - 1
 _MOST_TERMS = 6
 _MOST_FACTORS = 6
 _LONGEST_NAME = 120
-_TOKEN = re.compile(r"\s*(?:(\d{1,18})|([A-Za-z_][\w.]*)|([-+*]))")
+_TOKEN = re.compile(r"\s*([0-9]{1,18}(?![0-9])|[A-Za-z_][\w.]*|[-+*])")
+_OPERATORS = frozenset("+-*")
 _numbers = itertools.count()
 
 
@@ -69,31 +70,44 @@ def parse(text: str) -> Dim:
 
     What is no sum of products counts as one name.
     """
+    tokens = _tokens(text)
+    if tokens is None:
+        return symbol(text)
+    if tokens[0] == "-":
+        tokens = ["0", *tokens]
     total: Dim = 0
-    product: Dim | None = None
+    product: Dim = _factor(tokens[0])
     sign = 1
-    operator, position = "", 0
+    for operator, word in zip(tokens[1::2], tokens[2::2], strict=True):
+        if operator == "*":
+            product = multiply(product, _factor(word))
+            continue
+        total = add(total, multiply(product, sign))
+        product, sign = _factor(word), 1 if operator == "+" else -1
+    return add(total, multiply(product, sign))
+
+
+def _tokens(text: str) -> list[str] | None:
+    """Returns factors with operators between them; maybe a minus in front."""
+    found: list[str] = []
+    position = 0
+    if len(text) > _LONGEST_NAME or not text.strip():
+        return None
     while position < len(text.rstrip()):
         token = _TOKEN.match(text, position)
-        if token is None or len(text) > _LONGEST_NAME:
-            return symbol(text)
+        if token is None:
+            return None
+        found.append(token[1])
         position = token.end()
-        number, name, sign_or_star = token.groups()
-        if sign_or_star:
-            if product is None or operator:
-                return symbol(text)
-            operator = sign_or_star
-            if operator != "*":
-                total, product = add(total, multiply(product, sign)), None
-                sign, operator = (1 if operator == "+" else -1), ""
-            continue
-        factor: Dim = int(number) if number else symbol(name)
-        if product is not None and operator != "*":
-            return symbol(text)
-        product, operator = (factor if product is None else multiply(product, factor)), ""
-    if product is None or operator:
-        return symbol(text)
-    return add(total, multiply(product, sign))
+    words = found[1:] if found[0] == "-" else found
+    expected = [is_operator % 2 == 1 for is_operator in range(len(words))]
+    if len(words) % 2 == 0 or [word in _OPERATORS for word in words] != expected:
+        return None
+    return found
+
+
+def _factor(word: str) -> Dim:
+    return int(word) if word.isdecimal() else symbol(word)
 
 
 def add(one: Dim, other: Dim) -> Dim:

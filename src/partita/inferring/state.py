@@ -159,9 +159,15 @@ def _declared_dims(value: ir.Value) -> Dims | None:
     if value.shape is None:
         return None
     return tuple(
-        dim if isinstance(dim, int) else unknown() if dim.value is None else parse(dim.value)
+        dim if isinstance(dim, int) else unknown() if dim.value is None else _named(dim.value)
         for dim in value.shape
     )
+
+
+def _named(name: str) -> Dim:
+    dim = parse(name)
+    # Some exporters write "-1" or "?" for what they do not know.
+    return unknown() if isinstance(dim, int) and dim < 0 else dim
 
 
 def _merged(declared: Dims | None, inferred: Dims | None) -> Dims | None:

@@ -119,14 +119,17 @@ class Skeleton:
     def _declare(self, owner: object, values: Iterable[ir.Value], nodes: Iterable[ir.Node]) -> None:
         """Names all values of a graph; a name of an outer value is not used again.
 
-        Two values of one graph keep their equal names: the check that follows refuses them.
+        Raises:
+            InvalidModelError: Two values of the graph have one name.
         """
         made = (value for node in nodes for value in node.outputs if value.name)
         for value in (*values, *made):
             if value in self._names:
                 continue
             name, number = value.name or "", 0
-            while self._taken.get(name, owner) is not owner:
+            if self._taken.get(name) is owner:
+                raise InvalidModelError("two values of one graph have this name", value=name)
+            while name in self._taken:
                 number += 1
                 name = f"{value.name}_{number}"
             self._taken[name] = owner

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import final
 
 from partita.backends.contract import Region
@@ -156,5 +157,6 @@ def _after_subject(sentence: str, op_type: str) -> str:
     return sentence.removeprefix(f"{op_type} is ") if op_type else sentence
 
 
+@lru_cache(maxsize=4096)
 def _general(sentence: str) -> str:
     return _NUMBER.sub("0", _QUOTED.sub("''", sentence))

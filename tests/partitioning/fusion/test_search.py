@@ -56,6 +56,29 @@ def test_runs_of_many_types_do_not_run_into_each_other() -> None:
     assert runs.own == [10 - v // 70 for v in range(700)]
 
 
+@given(typed_graphs(KINDS, nodes=14), st.integers(0, 2))
+def test_types_that_are_not_counted_cost_no_truth(graph: TypedGraph, counted: int) -> None:
+    whole = Precedence(graph.predecessors, graph.types)
+    best = fewest_regions(graph.predecessors, graph.types)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("partita.partitioning.fusion.runs.COUNTED", counted)
+        assert count_runs(whole, KINDS).lower_bound <= best
+        found = shortest_sequence(whole, 1 << 20)
+    assert len(found.kinds) == best == found.lower_bound
+
+
+def test_thousands_of_types_are_no_burden() -> None:
+    draw = random.Random(3)
+    size = 6_000
+    graph = [sorted({max(0, v - draw.randint(1, 50))} - {v}) for v in range(size)]
+    types = [draw.randrange(3_000) for _ in range(size)]
+    whole = Precedence(graph, types)
+    found = shortest_sequence(whole, 0)
+    assert 3_000 > found.lower_bound > 2_000
+    assert len(found.kinds) <= size
+    earliest_positions(graph, types, found.kinds)
+
+
 @given(typed_graphs(KINDS))
 def test_greedy_sequence_runs_everything(graph: TypedGraph) -> None:
     whole = Precedence(graph.predecessors, graph.types)

@@ -196,7 +196,7 @@ def _sequence_map(node: Node, run: Any) -> Call:
         inputs, captured = values[:given], values[given:]
         results: list[list[Any]] = [[] for _ in range(outputs)]
         for i in range(len(inputs[0])):
-            row = [x[i] if isinstance(x, list) else x for x in inputs]
+            row: list[Any] = [x[i] if isinstance(x, list) else x for x in inputs]
             for result, value in zip(results, run(row, captured), strict=False):
                 result.append(value)
         return tuple(results)
@@ -207,7 +207,8 @@ def _sequence_map(node: Node, run: Any) -> Call:
 def _truth(condition: Array, node: Node) -> bool:
     if condition.size != 1:
         raise ValueError(
-            f"node '{node.name}': the condition of {node.op_type} holds {condition.size} values, not one"
+            f"node '{node.name}': the condition of {node.op_type} holds {condition.size} values, "
+            "not one"
         )
     return bool(condition.item())
 
@@ -234,7 +235,7 @@ def _padded(array: Array, length: int) -> Array:
 
 
 def _small_shape(body: ir.Graph, index: int) -> tuple[int, ...]:
-    """Returns the shape in which a body wants its counter or condition: a scalar, or one element."""
+    """Returns the shape in which a body wants its counter or condition: ``()`` or ``(1,)``."""
     shape = body.inputs[index].shape if index < len(body.inputs) else None
     return (1,) if shape is not None and len(shape) == 1 else ()
 

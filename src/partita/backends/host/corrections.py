@@ -1,3 +1,5 @@
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 """Ops that ONNX's reference evaluator lacks, or computes otherwise than ONNX defines them.
 
 Each row says what is wrong without it. Found by comparing with ONNX Runtime on shapes that ONNX's
@@ -53,7 +55,8 @@ def stable_log_softmax(x: Array, axis: int) -> Array:
 
 def _erf(x: Array) -> Array:
     """The evaluator rounds float64 to float32, and calls Python once an element."""
-    from scipy import special  # imported late: importing partita stays light
+    # imported late: importing partita stays light
+    from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
     return special.erf(x).astype(x.dtype)
 
@@ -97,7 +100,7 @@ def _norm(x: Array, p: int, axes: tuple[int, ...]) -> Array:
 
 
 def _one_hot(node: Node) -> Function:
-    """The evaluator multiplies by the values: NaN for infinite ones; and wants depth as a scalar."""
+    """The evaluator multiplies by the values (NaN for infinite ones) and wants a scalar depth."""
     axis = node.attributes.get_int("axis", -1)
 
     def run(indices: Array, depth: Array, values: Array) -> Array:
@@ -171,7 +174,9 @@ def _map_categories(node: Node) -> Function:
     def run(x: Array) -> Array:
         if x.dtype.kind in "OU":
             found = dict(zip(words, numbers, strict=True))
-            mapped: list[Any] = [found.get(_text(v), unknown_number) for v in x.reshape(-1).tolist()]
+            mapped: list[Any] = [
+                found.get(_text(v), unknown_number) for v in x.reshape(-1).tolist()
+            ]
             return np.array(mapped, np.int64).reshape(x.shape)
         names = dict(zip(numbers, words, strict=True))
         mapped = [names.get(v, unknown_word) for v in x.reshape(-1).tolist()]
@@ -213,7 +218,13 @@ def _cast_map(node: Node) -> Function:
 
 
 def _converted(value: Any, dtype: Any) -> Any:
-    return str(value) if dtype is object else float(value) if dtype is np.float32 else int(float(value))
+    return (
+        str(value)
+        if dtype is object
+        else float(value)
+        if dtype is np.float32
+        else int(float(value))
+    )
 
 
 def _text(value: Any) -> str:

@@ -1,3 +1,5 @@
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 """Elementwise ops in numpy, bit for bit as ONNX's reference evaluator computes them."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 """Ops that move elements about, in numpy. Results may be views of the inputs."""
 
 from __future__ import annotations

@@ -10,11 +10,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from partita.backends.contract import Call, Node
-from partita.backends.host import corrections, elementwise, movement, older_versions, recurrent
+from partita.backends.host import (
+    corrections,
+    detection,
+    elementwise,
+    movement,
+    older_versions,
+    recurrent,
+)
 from partita.backends.kernels import KernelTable
 
 table = KernelTable("host")
-for rows in (older_versions, corrections, recurrent, elementwise, movement):
+for rows in (older_versions, corrections, recurrent, detection, elementwise, movement):
     rows.register(table)
 
 

@@ -1,3 +1,5 @@
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 """Versions of ops from older operator sets, for which the reference evaluator uses a newer meaning.
 
 Each row says what is wrong without it. Found by comparing with ONNX Runtime at every opset.
@@ -152,8 +154,8 @@ def _clip(node: Node) -> Function:
     def run(x: Array) -> Array:
         if low is None and high is None:
             return x
-        bounds = [None if b is None else np.asarray(b, x.dtype) for b in (low, high)]
-        return np.clip(x, *bounds)
+        least, most = (None if b is None else np.asarray(b, x.dtype) for b in (low, high))
+        return np.clip(x, least, most)
 
     return quiet(run)
 
@@ -249,7 +251,11 @@ def sample_cubic_border(node: Node, attributes: Mapping[str, Any]) -> Function:
         padded = np.pad(x, ((0, 0), (0, 0), (margin, margin), (margin, margin)), "edge")
         places = np.empty_like(grid)
         for i, size in enumerate((x.shape[3], x.shape[2])):
-            pixel = (grid[..., i] + 1) * ((size - 1) / 2) if aligned else ((grid[..., i] + 1) * size - 1) / 2
+            pixel = (
+                (grid[..., i] + 1) * ((size - 1) / 2)
+                if aligned
+                else ((grid[..., i] + 1) * size - 1) / 2
+            )
             pixel = np.clip(pixel, -3, size + 2) + margin
             wide = size + 2 * margin
             places[..., i] = pixel * 2 / (wide - 1) - 1 if aligned else (pixel * 2 + 1) / wide - 1
@@ -262,6 +268,7 @@ _FLOAT = ir.TensorType(ir.DataType.FLOAT)
 
 
 def attribute_values(node: Node) -> dict[str, Any]:
+    """Returns the values of a node's attributes by name."""
     return {key: attribute.value for key, attribute in node.attributes.items()}
 
 

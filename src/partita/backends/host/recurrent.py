@@ -1,3 +1,5 @@
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 """``RNN``, ``GRU`` and ``LSTM`` in numpy.
 
 The reference evaluator leaves out sequence lengths, clipping, activations and coupled gates, and
@@ -107,17 +109,29 @@ def _layer(node: Node, cell: Cell, default: Sequence[str]) -> Function:
                 hidden = None if hidden is None else hidden.swapaxes(0, 1)
                 memory = None if memory is None else memory.swapaxes(0, 1)
             zeros = np.zeros((len(backwards), x.shape[1], size), x.dtype)
-            bias = np.zeros((len(backwards), 2 * weights.shape[1]), x.dtype) if bias is None else bias
-            holes = np.zeros((len(backwards), 3 * size), x.dtype) if peepholes is None else peepholes
+            bias = (
+                np.zeros((len(backwards), 2 * weights.shape[1]), x.dtype) if bias is None else bias
+            )
+            holes = (
+                np.zeros((len(backwards), 3 * size), x.dtype) if peepholes is None else peepholes
+            )
             states = (zeros if hidden is None else hidden, zeros if memory is None else memory)
             results: list[tuple[Array, Array, Array]] = []
             for d, back in enumerate(backwards):
-                halves = np.split(bias[d], 2)
+                given, recurrent = np.split(bias[d], 2)
                 one = Direction(
-                    weights[d], recurrence[d], *halves, holes[d], activations[d], **switches
+                    weights[d],
+                    recurrence[d],
+                    given,
+                    recurrent,
+                    holes[d],
+                    activations[d],
+                    **switches,
                 )
                 results.append(_scan(cell, one, x, states[0][d], states[1][d], lengths, back))
-        outputs, last, cells = (np.stack(r, 1 if i == 0 else 0) for i, r in enumerate(zip(*results, strict=True)))
+        outputs, last, cells = (
+            np.stack(r, 1 if i == 0 else 0) for i, r in enumerate(zip(*results, strict=True))
+        )
         if not batch_first:
             return outputs, last, cells
         return outputs.transpose(2, 0, 1, 3), last.swapaxes(0, 1), cells.swapaxes(0, 1)
@@ -134,7 +148,7 @@ def _scan(
     lengths: Array | None,
     backwards: bool,
 ) -> tuple[Array, Array, Array]:
-    """Runs one direction over ``x`` (time, batch, features); finished sequences keep their state."""
+    """Runs one direction over (time, batch, features); finished sequences keep their state."""
     steps = len(x)
     outputs = np.zeros((steps, *hidden.shape), x.dtype)
     for t in range(steps)[::-1] if backwards else range(steps):
@@ -155,7 +169,9 @@ def _gru(d: Direction, x: Array, hidden: Array, memory: Array) -> tuple[Array, A
     size = hidden.shape[-1]
     act, new = d.activations
     given = x @ d.weights.T + d.input_bias
-    gates = given[:, : 2 * size] + hidden @ d.recurrence[: 2 * size].T + d.recurrent_bias[: 2 * size]
+    gates = (
+        given[:, : 2 * size] + hidden @ d.recurrence[: 2 * size].T + d.recurrent_bias[: 2 * size]
+    )
     update, reset = (act(d.clip(g)) for g in np.split(gates, 2, -1))
     matrix, bias = d.recurrence[2 * size :].T, d.recurrent_bias[2 * size :]
     if d.linear_before_reset:
@@ -188,7 +204,7 @@ def _activations(
     node: Node, default: Sequence[str], directions: int
 ) -> Iterator[Sequence[Activation]]:
     """Yields the activations of each direction; only those that have parameters use them up."""
-    names = list(node.attributes.get_strings("activations") or default * directions)
+    names = list(node.attributes.get_strings("activations") or tuple(default) * directions)
     alphas = iter(node.attributes.get_floats("activation_alpha") or ())
     betas = iter(node.attributes.get_floats("activation_beta") or ())
     made: list[Activation] = []
@@ -204,4 +220,3 @@ def _activations(
 def _with(function: Callable[..., Array], alpha: float | None, beta: float | None) -> Activation:
     a, b = (None if v is None else np.float32(v) for v in (alpha, beta))
     return lambda x: function(x, a, b)
-

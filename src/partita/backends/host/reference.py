@@ -27,14 +27,14 @@ _BODIES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 def why_not(node: Node) -> str | None:
-    """Returns ``None`` if the reference evaluator implements the node's op, otherwise a sentence."""
+    """Returns ``None`` if the reference evaluator implements the op, otherwise a sentence."""
     return _why_not(node.op_type, schemas.canonical_domain(node.domain), node.version or 1)
 
 
 @cache
 def _why_not(op_type: str, domain: str, version: int) -> str | None:
     where = f" of domain '{printable(domain)}'" if domain else ""
-    schema = schemas.schema(op_type, domain, version)
+    schema: Any = schemas.schema(op_type, domain, version)  # the stubs of onnx leave much out
     if schema is None:
         return _absent(op_type, domain, where, version)
     if schema.deprecated:
@@ -65,7 +65,7 @@ def _implementation(op_type: str, domain: str, version: int) -> Any:
 
 
 def evaluated(node: Node) -> Call:
-    """Returns the call of one node without bodies: its inputs in (``None`` if left out), a tuple out.
+    """Returns the call of one node without bodies: inputs in (``None`` if left out), a tuple out.
 
     Results have the dtypes that the node's outputs are known to have.
 
@@ -74,7 +74,9 @@ def evaluated(node: Node) -> Call:
     """
     proto = ir.to_proto(node)
     kinds = [None if v is None else type_string(v) for v in node.inputs]
-    wanted = [v.dtype.numpy() if isinstance(v.type, ir.TensorType) else None for v in node.outputs]
+    wanted = [
+        v.type.dtype.numpy() if isinstance(v.type, ir.TensorType) else None for v in node.outputs
+    ]
     left_out = any(v is not None and k is None for v, k in zip(node.inputs, kinds, strict=True))
     if left_out and _needs_types(node):
         return _typed_late(node, proto, wanted)
@@ -142,7 +144,7 @@ def _as_dtype(result: Any, dtype: Any) -> Any:
 
 
 def _needs_types(node: Node) -> bool:
-    schema = schemas.schema(node.op_type, node.domain, node.version or 1)
+    schema: Any = schemas.schema(node.op_type, node.domain, node.version or 1)
     return schema is not None and schema.has_context_dependent_function
 
 

@@ -176,8 +176,9 @@ def _split_to_sequence(site: Site) -> Answer:
     if not site.has(1):
         part = (1,) if site.number("keepdims", 1) else ()
     elif site.dims(1) == ():
-        (size,) = site.integers(1)
-        part = (size if divide(known.dims[at], size) is not None else unknown(),)
+        (size,) = site.elements_or_none(1, 1)
+        if isinstance(size, int) and divide(known.dims[at], size) is not None:
+            part = (size,)
     return [_sequence_of(Known(known.type, (*known.dims[:at], *part, *known.dims[at + 1 :])))]
 
 

@@ -24,13 +24,20 @@ def matrix_product(left: Dims, right: Dims) -> Dims:
     """Returns the shape of a product by numpy's rules.
 
     Raises:
-        NotInferableError: One is a scalar.
+        NotInferableError: One is a scalar, or their inner dimensions differ.
     """
     if not left or not right:
         raise NotInferableError
+    require_equal(left[-1], right[-2] if len(right) > 1 else right[0])
     rows: Dims = left[-2:-1]
     columns: Dims = right[-1:] if len(right) > 1 else ()
     return (*broadcast_shapes((left[:-2], right[:-2])), *rows, *columns)
+
+
+def require_equal(one: Dim, other: Dim) -> None:
+    """Raises NotInferableError if two dimensions are different numbers."""
+    if isinstance(one, int) and isinstance(other, int) and one != other:
+        raise NotInferableError
 
 
 def _matmul(left: int, right: int) -> Rule:
@@ -44,8 +51,10 @@ def _gemm(site: Site) -> Answer:
     left, right = site.dims(0), site.dims(1)
     if len(left) != 2 or len(right) != 2:
         raise NotInferableError
-    rows = left[1] if site.number("transA", 0) else left[0]
-    return [(rows, right[0] if site.number("transB", 0) else right[1])]
+    rows, inner = reversed(left) if site.number("transA", 0) else left
+    other, columns = reversed(right) if site.number("transB", 0) else right
+    require_equal(inner, other)
+    return [(rows, columns)]
 
 
 def einsum_sizes(equation: str, shapes: list[Dims]) -> tuple[dict[str, Dim], Dims, str]:

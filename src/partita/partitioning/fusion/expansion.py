@@ -30,8 +30,12 @@ def expand(placement: Placement, free: list[int], rising: bool, effort: int) -> 
     candidates = _candidates(placement, free, bounds, effort)
     position = placement.ledger.position
     total = spent = 0
-    for place in sorted(candidates):
-        movers = [v for v in candidates[place] if position[v] != place]
+    for place in sorted(candidates, reverse=not rising):
+        movers = candidates[place]
+        if rising:
+            movers = [v for v in movers if position[v] < place]
+        else:
+            movers = [v for v in movers if position[v] > place]
         touched = [placement.ledger.degree(v) for v in movers]
         spent += (3 * len(movers) + sum(touched)) * (1 + len(movers) // 512)
         if spent > effort:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import final
 
 from partita.partitioning.fusion.condensation import Precedence
@@ -14,11 +15,10 @@ class Frontier:
 
     A node is *pending* once each predecessor has run or is itself pending in the same batch, so
     the pending nodes of a type are the largest batch of that type. Largest batches lose nothing:
-    to have done more is never worse. All steps together take O(nodes + edges).
+    to have done more is never worse. All steps together take O(nodes * log(types) + edges).
 
     Attributes:
         pending: For each type the nodes of its largest batch.
-        open: The types that have pending nodes, in order of number.
     """
 
     def __init__(self, graph: Precedence, runs: Runs) -> None:
@@ -39,6 +39,7 @@ class Frontier:
         self.pending: list[list[int]] = [[] for _ in runs.most]
         self._critical = [0] * len(runs.most)
         self._farthest = [(0, 0)] * len(runs.most)
+        self._queue: list[tuple[bool, int, int, int]] = []
         self._release(ready)
 
     def is_open(self, kind: int) -> bool:
@@ -52,14 +53,20 @@ class Frontier:
         runs of the type lead on are pending. Then the type with the longest way ahead of it, and
         with more such nodes.
         """
-        chosen, merit = -1, (False, -1, 0)
-        for kind, batch in enumerate(self.pending):
-            if batch:
-                lowers = self._critical[kind] == self._left[kind][self._top[kind]]
-                new = (lowers, *self._farthest[kind])
-                if new > merit:
-                    chosen, merit = kind, new
-        return chosen
+        queue = self._queue
+        while queue:
+            entry = queue[0]
+            kind = entry[3]
+            if self.pending[kind] and entry == self._entry(kind):
+                return kind
+            heappop(queue)
+        return -1
+
+    def _entry(self, kind: int) -> tuple[bool, int, int, int]:
+        """Returns the place of a type in the queue, the best first; what is out of date differs."""
+        lowers = self._critical[kind] == self._left[kind][self._top[kind]]
+        far, count = self._farthest[kind]
+        return not lowers, -far, -count, kind
 
     def take(self, kind: int) -> list[int]:
         """Runs the largest batch of a type and returns it."""
@@ -87,10 +94,12 @@ class Frontier:
         """Makes nodes pending, and with them what depends on nothing else."""
         kinds, missing, followers = self._kinds, self._missing, self._followers
         own, ahead = self._runs.own, self._runs.ahead
+        grown: dict[int, None] = {}
         while ready:
             v = ready.pop()
             kind = kinds[v]
             if kind >= 0:
+                grown[kind] = None
                 self.pending[kind].append(v)
                 if own[v] == self._top[kind]:
                     self._critical[kind] += 1
@@ -102,6 +111,8 @@ class Frontier:
                     missing[w] -= 1
                     if not missing[w]:
                         ready.append(w)
+        for kind in grown:
+            heappush(self._queue, self._entry(kind))
 
 
 def greedy(graph: Precedence, runs: Runs, first: int = -1) -> list[int]:

@@ -99,6 +99,7 @@ class Search:
                 self._levels[kind][runs.own[v]] |= 1 << v
         self._start = self._first(runs)
         self._charge = 1 + size // _LONG
+        self._branching = _BRANCHING + len(runs.most) // 16
         self.spent = 0
 
     def within(self, length: int, width: int, effort: int) -> Found:
@@ -175,7 +176,7 @@ class Search:
                     stack.append(w)
                 else:
                     released.append(w)
-        self.spent += (count + _BRANCHING) * self._charge
+        self.spent += (count + self._branching) * self._charge
         return done, list(dict.fromkeys(released)) if len(released) > 1 else released
 
     def _settle(self, done: int, ready: list[int]) -> tuple[int, list[int]]:
