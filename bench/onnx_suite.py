@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -42,7 +41,6 @@ DEFAULT_SIDES = tuple(name for name in SIDES if name not in ("host", "openvino")
 def run(job: tuple[str, int, int, int, str, Sequence[str]]) -> dict[str, Any]:
     """Runs every ``count``-th test of a side, beginning with the ``index``-th."""
     side, seed, index, count, match, kinds = job
-    logging.getLogger("partita").setLevel(logging.CRITICAL)
     adapter = SIDES[side](seed)
     wanted = [name for name, _ in suite_of(adapter, kinds) if re.search(match, name)]
     mine = set(wanted[index::count])

@@ -56,7 +56,8 @@ def test_an_exact_quotient_times_its_divisor_is_the_dividend(one, other, values)
 def test_a_product_divides_by_its_factors(formula, name, number):
     divisor = dims.multiply(dims.symbol(name), number)
     product = dims.multiply(formula, divisor)
-    assert not known(product) or dims.divide(product, divisor) == formula
+    # Nothing can be said of no elements in N columns.
+    assert not known(product) or formula == 0 or dims.divide(product, divisor) == formula
 
 
 @given(FORMULAS)
@@ -108,7 +109,10 @@ def test_quotients_that_are_not_exact_become_names():
     assert dims.ceil_divide(7, 2) == 4
 
 
-@given(st.lists(st.sampled_from([1, 2, 3, 5]), max_size=4), st.lists(st.sampled_from([1, 2, 3, 5]), max_size=4))
+@given(
+    st.lists(st.sampled_from([1, 2, 3, 5]), max_size=4),
+    st.lists(st.sampled_from([1, 2, 3, 5]), max_size=4),
+)
 def test_broadcasting_is_numpy_s(one, other):
     import numpy as np
 

@@ -56,9 +56,7 @@ def test_no_rule_contradicts_an_example(node_cases):
         for output in proto.graph.output:
             output.ClearField("type")
         loaded = infer(load(proto))
-        for value, array, kind in zip(
-            loaded.outputs, case.data_sets[0][1], declared, strict=True
-        ):
+        for value, array, kind in zip(loaded.outputs, case.data_sets[0][1], declared, strict=True):
             wanted_type = ir.from_proto(kind).type
             if value.type is not None and value.type != wanted_type:
                 wrong.append((case.name, value.type, wanted_type))
@@ -98,9 +96,11 @@ def test_no_rule_knows_less_than_onnx_s_own_inference(node_cases):
                 continue
             dims = told(value)
             numbers = [d if isinstance(d, int) else None for d in second.shape]
-            if dims is None or len(dims) != len(numbers):
-                behind.append((case.name, dims, numbers))
-            elif any(d is None and n is not None for d, n in zip(dims, numbers, strict=True)):
+            if (
+                dims is None
+                or len(dims) != len(numbers)
+                or any(d is None and n is not None for d, n in zip(dims, numbers, strict=True))
+            ):
                 behind.append((case.name, dims, numbers))
     assert not behind
 
@@ -145,8 +145,12 @@ SYMBOLIC = [
     ("DepthToSpace", [["N", 8, "H", 2]], {"blocksize": 2}, "[N,2,2*H,4]"),
     ("SpaceToDepth", [["N", 2, 4, 4]], {"blocksize": 2}, "[N,8,2,2]"),
     ("ReduceMean", [["N", "C", 4]], {"axes": [-1], "keepdims": 0}, "[N,C]"),
-    ("Einsum", [["B", "H", "Q", 8], ["B", "H", "K", 8]], {"equation": "bhqd,bhkd->bhqk"},
-     "[B,H,Q,K]"),
+    (
+        "Einsum",
+        [["B", "H", "Q", 8], ["B", "H", "K", 8]],
+        {"equation": "bhqd,bhkd->bhqk"},
+        "[B,H,Q,K]",
+    ),
     ("Einsum", [["B", 4, "S"], ["S", 6]], {"equation": "...i, ij"}, "[B,4,6]"),
     ("Gather", [[10, "D"], ["N", "S"]], {}, "[N,S,D]"),
     ("ArgMax", [["N", 5]], {"axis": 1}, "[N,1]"),
@@ -164,8 +168,13 @@ WEIGHTED = [
     ("Reshape", [["N", 3]], [np.int64([-1, 2])], {}, "[None,2]"),
     ("Slice", [["N", 8]], [np.int64([1]), np.int64([2**63 - 1]), np.int64([0])], {}, "[N - 1,8]"),
     ("Slice", [["N", 8]], [np.int64([0]), np.int64([-1]), np.int64([0])], {}, "[N - 1,8]"),
-    ("Slice", [["N", 8]], [np.int64([7]), np.int64([-9]), np.int64([1]), np.int64([-2])], {},
-     "[N,4]"),
+    (
+        "Slice",
+        [["N", 8]],
+        [np.int64([7]), np.int64([-9]), np.int64([1]), np.int64([-2])],
+        {},
+        "[N,4]",
+    ),
     ("Tile", [["N", 2]], [np.int64([3, 2])], {}, "[3*N,4]"),
     ("Expand", [["N", 1]], [np.int64([1, 5])], {}, "[N,5]"),
     ("Pad", [["N", 2]], [np.int64([1, 0, 1, 3])], {}, "[N + 2,5]"),

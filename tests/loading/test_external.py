@@ -22,9 +22,7 @@ SECRET = b"secret bytes of another folder!!"
 
 
 def external(location="weights.bin", name="w", dims=(2, 3), dtype=TensorProto.FLOAT, **entries):
-    tensor = TensorProto(
-        name=name, data_type=dtype, dims=dims, data_location=TensorProto.EXTERNAL
-    )
+    tensor = TensorProto(name=name, data_type=dtype, dims=dims, data_location=TensorProto.EXTERNAL)
     for key, text in {"location": location, **entries}.items():
         tensor.external_data.add(key=key, value=str(text))
     return tensor
@@ -46,7 +44,7 @@ def write_model(folder, tensor=None, nodes=None, weights=None, functions=()):
     return path
 
 
-@pytest.fixture()
+@pytest.fixture
 def folder(tmp_path):
     """The model's folder with its weights, inside a folder with a secret."""
     inside = tmp_path / "model"
@@ -267,8 +265,9 @@ def test_sparse_weights_may_not_escape_either(folder):
 
 def test_a_caller_s_model_obeys_the_same_rules(folder):
     (folder / "hard.bin").hardlink_to(folder.parent / "secret.bin")
-    held = ir.from_proto(onnx.load(write_model(folder, external("hard.bin", length=24)),
-                                   load_external_data=False))
+    held = ir.from_proto(
+        onnx.load(write_model(folder, external("hard.bin", length=24)), load_external_data=False)
+    )
     for value in held.graph.initializers.values():
         value.const_value.base_dir = folder
     with pytest.raises(ExternalDataError, match="is a hard link"):

@@ -24,7 +24,9 @@ def test_a_missing_folder_is_named(tmp_path):
 
 def test_a_folder_is_no_model(tmp_path):
     (tmp_path / "m.onnx").write_bytes(b"x")
-    with pytest.raises(InvalidModelError, match=r"it is a folder, not a model file; it holds m\.onnx"):
+    with pytest.raises(
+        InvalidModelError, match=r"it is a folder, not a model file; it holds m\.onnx"
+    ):
         load(tmp_path)
 
 

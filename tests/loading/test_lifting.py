@@ -42,7 +42,9 @@ def test_constants_become_weights(attribute, wanted):
 
 def test_a_constant_that_is_an_output_stays_a_node():
     loaded = load(
-        parse_model(f"{HEAD} g () => (float[2] y) {{ y = Constant <value_floats = [1.0, 2.0]> () }}")
+        parse_model(
+            f"{HEAD} g () => (float[2] y) {{ y = Constant <value_floats = [1.0, 2.0]> () }}"
+        )
     )
     (node,) = loaded.graph
     assert node.op_type == "Constant"
@@ -51,7 +53,9 @@ def test_a_constant_that_is_an_output_stays_a_node():
 
 def test_a_constant_nobody_reads_goes():
     loaded = load(
-        parse_model(f"{HEAD} g (float x) => (float y) {{ w = Constant <value_int = 1> () y = Relu (x) }}")
+        parse_model(
+            f"{HEAD} g (float x) => (float y) {{ w = Constant <value_int = 1> () y = Relu (x) }}"
+        )
     )
     assert not loaded.parameters
 
@@ -117,7 +121,9 @@ def test_a_weight_of_another_type_than_its_input_is_refused():
         [weight],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    with pytest.raises(InvalidModelError, match="'w': is declared FLOAT, but its stored data are INT64"):
+    with pytest.raises(
+        InvalidModelError, match="'w': is declared FLOAT, but its stored data are INT64"
+    ):
         load(proto)
 
 

@@ -236,7 +236,11 @@ def test_a_model_without_regions_has_none():
     assert describe(load(model([node("Relu", ["x"], ["y"])], [])).ir) == {}
 
 
-CUTS = st.lists(st.tuples(st.sampled_from(["Relu", "Neg", "Abs", "Add"]), st.booleans()), min_size=1, max_size=10)
+CUTS = st.lists(
+    st.tuples(st.sampled_from(["Relu", "Neg", "Abs", "Add"]), st.booleans()),
+    min_size=1,
+    max_size=10,
+)
 
 
 @given(CUTS)
@@ -256,11 +260,12 @@ def test_flattening_undoes_outlining(steps):
         held = [constant("w", 1.0, 2.0)] if op_type == "Add" else []
         functions.append(region(name, [source], [target], [*held, own]))
         outlined.append(node(name, [source], [target], domain="partita", name=name))
-    weights = [helper.make_tensor("w", 1, [2], [1.0, 2.0])] if any(
-        op == "Add" for op, _ in steps
-    ) else []
-    original, restored = load(model(flat, [], weights=weights)), load(
-        model(outlined, functions, weights=weights)
+    weights = (
+        [helper.make_tensor("w", 1, [2], [1.0, 2.0])] if any(op == "Add" for op, _ in steps) else []
+    )
+    original, restored = (
+        load(model(flat, [], weights=weights)),
+        load(model(outlined, functions, weights=weights)),
     )
     for loaded in (original, restored):
         loaded.ir.opset_imports.pop("partita", None)

@@ -88,9 +88,7 @@ FAULTS = {
         "strings cannot be stored in raw_data",
     ),
     "external strings": (
-        TensorProto(
-            dims=[1], data_type=TensorProto.STRING, data_location=TensorProto.EXTERNAL
-        ),
+        TensorProto(dims=[1], data_type=TensorProto.STRING, data_location=TensorProto.EXTERNAL),
         "strings cannot be stored outside the model",
     ),
     "missing strings": (

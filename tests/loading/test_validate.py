@@ -64,9 +64,10 @@ STRUCTURE = {
         r"value 'w': two weights have this name",
     ),
     "dangling input": (
-        built(node("Relu", ["xx_long_name"], ["y"]), weights=[
-            helper.make_tensor("xx_long_nam", 1, [1], [1.0])
-        ]),
+        built(
+            node("Relu", ["xx_long_name"], ["y"]),
+            weights=[helper.make_tensor("xx_long_nam", 1, [1], [1.0])],
+        ),
         r"node 'Relu_0': value 'xx_long_name': is read, but no node, input or weight has this "
         r"name; near: xx_long_nam",
     ),
@@ -181,7 +182,10 @@ def test_a_body_may_not_return_an_outer_value():
     ("change", "words"),
     [
         ({"ir_version": 99}, "is written in ONNX IR version 99; the installed onnx"),
-        ({"imports": [helper.make_opsetid("", 99)]}, "imports opset 99 of domain ''; the installed"),
+        (
+            {"imports": [helper.make_opsetid("", 99)]},
+            "imports opset 99 of domain ''; the installed",
+        ),
     ],
 )
 def test_newer_than_the_installed_onnx_is_unsupported(change, words):
@@ -304,7 +308,9 @@ def nested(depth: int) -> onnx.ModelProto:
         name = f"o{level}"
         branch = node("If", ["c"], [name], then_branch=inner, else_branch=inner)
         del branch.attribute[1].g.node[:]
-        branch.attribute[1].g.node.append(node("Neg", ["x"], [branch.attribute[1].g.output[0].name]))
+        branch.attribute[1].g.node.append(
+            node("Neg", ["x"], [branch.attribute[1].g.output[0].name])
+        )
         inner = helper.make_graph([branch], "b", [], [value(name, 1, [2, 3])])
     inputs = [value("x", 1, [2, 3]), value("c", TensorProto.BOOL, [])]
     return built(*inner.node, inputs=inputs, outputs=list(inner.output))

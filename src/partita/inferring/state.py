@@ -171,22 +171,20 @@ def _named(name: str) -> Dim:
 
 
 def _merged(declared: Dims | None, inferred: Dims | None) -> Dims | None:
-    """Returns the better of both for each dimension; where two numbers differ, an unknown."""
+    """Returns what follows from the inputs, and what the file declares where nothing follows.
+
+    Files are edited: where they contradict what follows, it is they that are stale. A formula of
+    the inputs is exact, whatever number was true of the exporter's example.
+    """
     if declared is None or inferred is None:
         return inferred if declared is None else declared
     if len(declared) != len(inferred):
-        return None
+        return inferred
     return tuple(map(_merged_dim, declared, inferred))
 
 
 def _merged_dim(declared: Dim, inferred: Dim) -> Dim:
-    if declared == inferred or is_unknown(declared):
-        return inferred
-    if is_unknown(inferred):
-        return declared
-    # A formula of the inputs is exact, whatever number was true of the exporter's example.
-    both_numbers = isinstance(declared, int) and isinstance(inferred, int)
-    return unknown() if both_numbers else inferred
+    return declared if is_unknown(inferred) and not is_unknown(declared) else inferred
 
 
 def _checked(dims: Dims | None) -> Dims | None:

@@ -122,9 +122,12 @@ def onnx_cases() -> Mapping[str, Case]:
 
 
 def _plain(value: Any) -> Any:
+    """Returns a value as an array; onnx writes some as messages, some as numpy scalars."""
     from onnx import TensorProto, numpy_helper
 
-    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+    if isinstance(value, TensorProto):
+        return numpy_helper.to_array(value)
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def _ops(graph: onnx.GraphProto) -> set[str]:

@@ -12,6 +12,7 @@ In a test file::
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import tempfile
@@ -290,8 +291,10 @@ def run_suite(
 
 @contextmanager
 def _quiet() -> Generator[None, None, None]:
-    """Keeps warnings and prints of the tests away, and what they write out of the home folder."""
+    """Keeps warnings, log lines and prints away, and what is written out of the home folder."""
     before = os.environ.get("ONNX_HOME")
+    logger = logging.getLogger("partita")
+    level = logger.level
     with (
         tempfile.TemporaryDirectory() as folder,
         warnings.catch_warnings(),
@@ -301,9 +304,11 @@ def _quiet() -> Generator[None, None, None]:
     ):
         warnings.simplefilter("ignore")
         os.environ["ONNX_HOME"] = folder
+        logger.setLevel(logging.CRITICAL)
         try:
             yield
         finally:
+            logger.setLevel(level)
             if before is None:
                 del os.environ["ONNX_HOME"]
             else:

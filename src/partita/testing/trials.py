@@ -73,7 +73,6 @@ class Trial:
 def trials(backend: Backend, cases: Iterable[Case], limit: int) -> list[Trial]:
     """Returns up to ``limit`` regions that a backend claims, one a case, of many ops.
 
-
     Cases that draw random numbers, and those that the reference evaluator cannot run inside, are
     passed over.
     """

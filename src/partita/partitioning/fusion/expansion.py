@@ -16,6 +16,9 @@ from typing import final
 from partita.partitioning.fusion.moves import Placement
 from partita.partitioning.fusion.network import SINK, SOURCE, Network
 
+_NETWORK = 16
+"""The effort that a network costs beside its nodes."""
+
 
 def expand(placement: Placement, free: list[int], rising: bool, effort: int) -> tuple[int, int]:
     """Moves nodes up (or down) into each batch in turn; returns the change and the effort spent.
@@ -37,7 +40,7 @@ def expand(placement: Placement, free: list[int], rising: bool, effort: int) -> 
         else:
             movers = [v for v in movers if position[v] > place]
         touched = [placement.ledger.degree(v) for v in movers]
-        spent += (3 * len(movers) + sum(touched)) * (1 + len(movers) // 512)
+        spent += _NETWORK + (3 * len(movers) + sum(touched)) * (1 + len(movers) // 512)
         if spent > effort:
             break
         if movers:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from partita.partitioning.crossing import HOST
-
 _ROUNDS = 4
 """Rounds of joining; each is linear in the graph, and the first does most of the work."""
+
+_LARGE = 50_000
+"""Graphs of so many nodes get one round."""
 
 
 def join_pieces(
@@ -38,12 +39,12 @@ def join_pieces(
         The new batch of each node.
     """
     position = list(position)
-    for _ in range(_ROUNDS):
+    links = _links(predecessors, types, connected)
+    for _ in range(_ROUNDS if len(types) < _LARGE else 1):
         moved = False
         for rising in (True, False):
-            piece = label_pieces(predecessors, types, position, connected)
+            piece = _labels(len(types), links, position)
             limits = _limits(predecessors, types, len(sequence), position, piece, rising)
-            links = _links(predecessors, types, piece)
             moved = _pull(position, piece, limits, links, rising) or moved
         if not moved:
             break
@@ -56,16 +57,38 @@ def label_pieces(
     position: Sequence[int],
     connected: Collection[int],
 ) -> list[int]:
-    """Returns the number of each node's piece, the lowest node in it; -1 for other types."""
-    piece = [v if kind in connected else HOST for v, kind in enumerate(types)]
-    for v, parents in enumerate(predecessors):
-        if piece[v] == HOST:
-            continue
-        for p in parents:
-            if types[p] == types[v] and position[p] == position[v]:
-                first, second = _root(piece, p), _root(piece, v)
-                piece[max(first, second)] = min(first, second)
-    return [_root(piece, v) if label != HOST else HOST for v, label in enumerate(piece)]
+    """Returns the number of each node's piece, the lowest node in it.
+
+    Nodes of types that need not be connected are all in piece 0.
+    """
+    piece = _labels(len(types), _links(predecessors, types, connected), position)
+    return [p if kind in connected else 0 for p, kind in zip(piece, types, strict=True)]
+
+
+def _links(
+    predecessors: Sequence[Sequence[int]], types: Sequence[int], connected: Collection[int]
+) -> list[tuple[int, int]]:
+    """Returns the edges between two nodes of one type that has to be connected."""
+    return [
+        (p, v)
+        for v, parents in enumerate(predecessors)
+        if types[v] in connected
+        for p in parents
+        if types[p] == types[v]
+    ]
+
+
+def _labels(size: int, links: Sequence[tuple[int, int]], position: Sequence[int]) -> list[int]:
+    """Returns the lowest node that each node hangs together with in its batch."""
+    piece = list(range(size))
+    for p, v in links:
+        if position[p] == position[v]:
+            first, second = _root(piece, p), _root(piece, v)
+            if first < second:
+                piece[second] = first
+            else:
+                piece[first] = second
+    return [p if piece[p] == p else _root(piece, p) for p in piece]
 
 
 def _root(piece: list[int], node: int) -> int:
@@ -90,35 +113,22 @@ def _limits(
     for v in order:
         for p in predecessors[v]:
             near, far = (p, v) if rising else (v, p)
-            if piece[near] != HOST and piece[near] == piece[far]:
+            if piece[near] == piece[far]:
                 continue
             step = 0 if types[far] < 0 or types[far] == types[near] else 1
             bound = through[far] if types[far] < 0 else position[far] + (-step if rising else step)
             better = min if rising else max
             through[near] = better(through[near], bound)
-            if piece[near] != HOST:
-                limits[piece[near]] = better(limits.get(piece[near], bound), bound)
+            label = piece[near]
+            limits[label] = better(limits.get(label, bound), bound)
     return limits
-
-
-def _links(
-    predecessors: Sequence[Sequence[int]], types: Sequence[int], piece: Sequence[int]
-) -> set[tuple[int, int]]:
-    """Returns the pairs of pieces of one type with an edge from the first to the second."""
-    return {
-        (piece[p], piece[v])
-        for v, parents in enumerate(predecessors)
-        if piece[v] != HOST
-        for p in parents
-        if types[p] == types[v] and piece[p] != piece[v]
-    }
 
 
 def _pull(
     position: list[int],
     piece: Sequence[int],
     limits: dict[int, int],
-    links: set[tuple[int, int]],
+    links: Sequence[tuple[int, int]],
     rising: bool,
 ) -> bool:
     """Moves pieces to their neighbours, all in one direction; says whether any moved.
@@ -126,7 +136,8 @@ def _pull(
     Neighbours that move the same way only widen what a piece is allowed, so the limits stay safe.
     """
     targets: dict[int, int] = {}
-    for first, second in sorted(links, reverse=rising):
+    between = {(piece[p], piece[v]) for p, v in links if position[p] != position[v]}
+    for first, second in sorted(between, reverse=rising):
         near, far = (first, second) if rising else (second, first)
         goal = targets.get(far, position[far])
         fits = goal <= limits[near] if rising else goal >= limits[near]

@@ -25,23 +25,23 @@ def settle(
     """Returns the place of each node: its batch, or for separators where ``outside`` puts them.
 
     Two starts, everything as early and as late as it can be, are improved by sweeps of single
-    moves and by expansion moves. A graph with many free nodes for the effort gets one start and
-    one sweep of the nodes that it can help most.
+    moves and by expansion moves. A graph that is large for the effort gets one start and one sweep
+    of the nodes that it can help most.
 
     Args:
         predecessors: For each node the nodes it reads from, in topological order.
-        types: The type of each node, ``HOST`` or ``APART``.
+        types: The type of each node; negative for separators.
         sequence: The type of each batch.
         earliest: The earliest batch of each node.
         values: What flows where.
-        effort: The most nodes to consider in moves.
+        effort: How much work moves may be.
     """
     best = _placed(earliest, types)
     latest = latest_positions(predecessors, types, sequence)
     free = [v for v, kind in enumerate(types) if kind >= 0 and latest[v] > earliest[v]]
     if not free or not values:
         return best
-    if 8 * len(free) > effort:
+    if 8 * len(free) + 4 * len(types) > effort:
         free = _drawn(predecessors, types, earliest, latest)
         ledger = Ledger(best, free, values)
         Placement(predecessors, types, sequence, ledger).pull(earliest)
@@ -82,13 +82,15 @@ def _improve(placement: Placement, free: list[int], effort: int) -> None:
     """Moves nodes until nothing is gained or the effort is spent."""
     for _ in range(_ROUNDS):
         change = placement.improve()
-        effort -= 4 * len(free)
+        effort -= 4 * len(free) + len(placement.types)
         for rising in (True, False):
+            if effort <= 0:
+                return
             saved, spent = expand(placement, free, rising, effort)
             change += saved
             effort -= spent
-        if not change or effort <= 0:
-            break
+        if not change:
+            return
 
 
 def outside(node: int, kind: int) -> int:
