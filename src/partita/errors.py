@@ -141,7 +141,15 @@ class MismatchError(PartitaError):
 
 
 class UnsoundPlanError(PartitaError):
-    """partita's own checker refused a plan; please report it."""
+    """partita's own checker refused a plan; please report it.
+
+    Attributes:
+        finding: What the checker found, without the request to report it.
+    """
+
+    def __init__(self, finding: str) -> None:
+        self.finding = finding
+        super().__init__(f"{finding}; this is a bug of partita, please report it")
 
 
 def printable(text: str, limit: int = 200) -> str:

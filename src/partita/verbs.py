@@ -17,7 +17,7 @@ from partita.backends.contract import Backend
 from partita.errors import UsageError
 from partita.model import Model
 from partita.partitioning.plan import Explanation, Plan
-from partita.partitioning.rules import HOST, Rules
+from partita.partitioning.rules import Rules
 
 if TYPE_CHECKING:
     from partita.compiling.regions import Progress
@@ -177,7 +177,8 @@ def load_plan(
     path: str | os.PathLike[str], model: Any = None, backends: Sequence[Any] | None = None
 ) -> Plan:
     """Reads a plan file and, given a model, applies it."""
-    from partita.partitioning.plan_file import bind, read
+    from partita.partitioning.plan_file import read
+    from partita.partitioning.rebinding import bind
 
     plan = read(Path(path))
     if model is None:
@@ -223,7 +224,7 @@ def _resolved(backends: Any, options: Mapping[str, Mapping[str, Any]]) -> list[B
     live = [registry.resolve(spec, options) for spec in backends]
     names = [b.name for b in live]
     for name in options:
-        if name not in names and name != HOST:
+        if name not in names:
             raise UsageError(f"options are given for '{name}', which does not take part: {names}")
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:

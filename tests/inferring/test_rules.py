@@ -113,8 +113,7 @@ def shape_after(op, shapes, opset=17, weights=(), outputs=1, domain="", **attrib
         for n, s in zip(names, shapes, strict=True)
         if s is not None
     ]
-    for index, array in enumerate(weights):
-        names.append(f"w{index}")
+    names += [f"w{index}" for index in range(len(weights))]
     tensors = [onnx.numpy_helper.from_array(np.array(a), f"w{i}") for i, a in enumerate(weights)]
     made = [f"y{i}" for i in range(outputs)]
     node = helper.make_node(op, names, made, domain=domain, **attributes)

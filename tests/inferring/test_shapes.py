@@ -99,8 +99,10 @@ def test_both_branches_agree_or_nothing_is_said():
     model = inferred(
         """g (float[N, 4] x, bool c) => (float[] y, float[] z) {
           y, z = If (c) <
-            then_branch = t () => (float[] a, float[] b) { a = Relu (x) b = Flatten <axis = 0> (x) },
-            else_branch = e () => (float[] d, float[] f) { d = Neg (x) f = Concat <axis = 0> (x, x) }> }"""
+            then_branch = t () => (float[] a, float[] b) {
+              a = Relu (x) b = Flatten <axis = 0> (x) },
+            else_branch = e () => (float[] d, float[] f) {
+              d = Neg (x) f = Concat <axis = 0> (x, x) }> }"""
     )
     found = shapes(model)
     assert (found["y"], found["z"]) == ("[N,4]", "[None,None]")

@@ -69,7 +69,7 @@ def test_files_that_run_code_are_never_opened(tmp_path, suffix, monkeypatch):
         raise AssertionError("the file was opened")
 
     monkeypatch.setattr(files, "read", refuse)
-    with pytest.raises(UnsupportedModelError, match="would run code .* give partita the module"):
+    with pytest.raises(UnsupportedModelError, match=r"would run code .* give partita the module"):
         load(tmp_path / f"model{suffix}")
 
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import contextlib
+
 import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
@@ -199,12 +202,10 @@ def test_sparse_bombs_are_refused():
 def test_any_bytes_as_a_tensor_give_a_tensor_or_a_typed_error(data):
     try:
         proto = TensorProto.FromString(data)
-    except Exception:
+    except DecodeError:
         return
-    try:
+    with contextlib.suppress(ModelError):
         read(proto).numpy()
-    except ModelError:
-        pass
 
 
 def test_numpy_sees_the_types_of_ml_dtypes():

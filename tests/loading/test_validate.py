@@ -253,7 +253,7 @@ def test_impossible_types_are_refused(case, place):
 def test_a_map_is_refused_with_advice():
     proto = built(relu)
     proto.graph.input[0].type.map_type.key_type = TensorProto.INT64
-    with pytest.raises(UnsupportedModelError, match="its type is a map; .* zipmap=False"):
+    with pytest.raises(UnsupportedModelError, match=r"its type is a map; .* zipmap=False"):
         load(proto)
 
 
@@ -276,7 +276,7 @@ def test_names_that_are_not_utf8_are_refused(field):
     elif field == "attribute":
         proto.graph.node[0].attribute[0].name = marker
     data = proto.SerializeToString().replace(marker.encode(), b"\xff" * len(marker))
-    with pytest.raises(InvalidModelError, match="not UTF-8|without a legal name"):
+    with pytest.raises(InvalidModelError, match=r"not UTF-8|without a legal name"):
         load(data)
 
 

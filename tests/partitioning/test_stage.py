@@ -81,7 +81,7 @@ def test_excluded_ops_go_to_the_host_and_the_rule_says_so(per_backend: bool) -> 
     plan = partition(model_of(CHAIN), backend_of("one", {"Relu", "Exp"}), excluded_ops=excluded)
     assert plan.backend_of("b") == "host"
     assert plan.rules[0].applied
-    assert "1 nodes" in plan.rules[0].detail
+    assert "1 node" in plan.rules[0].detail
     assert any(r.source == "rule" and "excluded" in r.reason for r in plan.refusals)
 
 

@@ -147,14 +147,16 @@ def _quantized(node: ir.Node) -> ir.DataType | None:
 TypeRule = Callable[[ir.Node], ir.DataType | None]
 
 
-def _said_by(name: str, otherwise: int | ir.DataType) -> TypeRule:
+def _said_by(name: str, otherwise: int | ir.DataType | None) -> TypeRule:
     """Returns the rule: the type that attribute ``name`` says, else a fixed one or an input's."""
 
     def rule(node: ir.Node) -> ir.DataType | None:
         said = _from_attribute(node, name)
         if said is not None:
             return said
-        return otherwise if isinstance(otherwise, ir.DataType) else _of_input(node, otherwise)
+        if otherwise is None or isinstance(otherwise, ir.DataType):
+            return otherwise
+        return _of_input(node, otherwise)
 
     return rule
 
@@ -165,9 +167,9 @@ def _filled(node: ir.Node) -> ir.DataType | None:
 
 SPECIAL: Mapping[str, TypeRule] = {
     "Bernoulli": _said_by("dtype", 0),
-    "BitCast": _said_by("to", 0),
+    "BitCast": _said_by("to", None),
     "BlackmanWindow": _said_by("output_datatype", ir.DataType.FLOAT),
-    "Cast": _said_by("to", 0),
+    "Cast": _said_by("to", None),
     "ConstantOfShape": _filled,
     "DequantizeLinear": _said_by("output_dtype", 1),
     "EyeLike": _said_by("dtype", 0),

@@ -12,7 +12,7 @@ import io
 import logging
 import warnings
 from collections.abc import Generator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -54,9 +54,7 @@ def export(source: Any, example_inputs: Any, dynamic_shapes: Any) -> ir.Model:
         raise UsageError("an ExportedProgram brings its inputs and shapes along; give it alone")
     import torch
 
-    arguments: Any = () if example_inputs is None else example_inputs
-    if type(arguments) is not tuple:
-        arguments = (arguments,)
+    arguments = _arguments(example_inputs)
     try:
         with _quiet(name):
             program = torch.onnx.export(
@@ -73,6 +71,14 @@ def export(source: Any, example_inputs: Any, dynamic_shapes: Any) -> ir.Model:
     if program is None:
         raise UnsupportedModelError("PyTorch exported nothing", file=f"<torch {name}>")
     return _with_own_weights(program.model)
+
+
+def _arguments(example_inputs: Any) -> tuple[Any, ...]:
+    if example_inputs is None:
+        return ()
+    if isinstance(example_inputs, tuple):
+        return cast("tuple[Any, ...]", example_inputs)
+    return (example_inputs,)
 
 
 def _kind(source: object) -> str | None:

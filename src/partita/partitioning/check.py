@@ -21,8 +21,6 @@ from partita.errors import UnsoundPlanError, printable
 
 Indices = npt.NDArray[np.int64]
 
-_REPORT = "this is a bug of partita, please report it"
-
 _STARTS = 64
 """Nodes from which a shortest cycle is looked for; any cycle proves the fault, a short one reads
 better."""
@@ -33,6 +31,7 @@ def check(
     regions: Sequence[Sequence[int]],
     name: Callable[[int], str] | Sequence[str] | None = None,
     types: Sequence[int] | None = None,
+    titles: Sequence[str] | None = None,
 ) -> list[int]:
     """Proves that regions are disjoint, of one type each, and convex, in time linear in the graph.
 
@@ -45,6 +44,7 @@ def check(
         name: What nodes are called in messages; their numbers by default.
         types: The type of each node, -1 for those that belong to no region. If given, a region
             must be of one type and every node with a type must lie in a region.
+        titles: What regions are called in messages; their numbers by default.
 
     Returns:
         The numbers of the regions in an order in which they can run: as given where that is one.
@@ -62,7 +62,7 @@ def check(
         return list(range(len(regions)))
     rank = contracted.rank()
     if rank is None:
-        raise UnsoundPlanError(_cycle_message(contracted, called))
+        raise UnsoundPlanError(_cycle_message(contracted, called, titles))
     return [int(r) for r in np.argsort(rank[: len(regions)], kind="stable")]
 
 
@@ -80,7 +80,7 @@ def _homes(size: int, regions: Sequence[Sequence[int]], called: Callable[[int], 
     strange = nodes[(nodes < 0) | (nodes >= size)]
     if strange.size:
         raise UnsoundPlanError(
-            f"a region holds node {strange[0]}, but nodes are numbered 0 to {size - 1}; {_REPORT}"
+            f"a region holds node {strange[0]}, but nodes are numbered 0 to {size - 1}"
         )
     owners = np.repeat(np.arange(len(regions)), lengths)
     home = np.full(size, -1, dtype=np.int64)
@@ -88,21 +88,19 @@ def _homes(size: int, regions: Sequence[Sequence[int]], called: Callable[[int], 
     if np.bincount(nodes, minlength=1).max(initial=0) > 1:
         twice = int(np.flatnonzero(np.bincount(nodes) > 1)[0])
         holders = " and ".join(f"region {r}" for r in owners[nodes == twice])
-        raise UnsoundPlanError(f"{called(twice)} lies in {holders}; {_REPORT}")
+        raise UnsoundPlanError(f"{called(twice)} lies in {holders}")
     return home
 
 
 def _check_types(home: Indices, types: Indices, called: Callable[[int], str]) -> None:
     """Checks that regions are of one type and that the nodes in them are those with a type."""
     if types.size != home.size:
-        raise UnsoundPlanError(f"{types.size} types were given for {home.size} nodes; {_REPORT}")
+        raise UnsoundPlanError(f"{types.size} types were given for {home.size} nodes")
     wrong = np.flatnonzero((home < 0) != (types < 0))
     if wrong.size:
         node = int(wrong[0])
         found = "no region" if home[node] < 0 else f"region {home[node]}"
-        raise UnsoundPlanError(
-            f"{called(node)} lies in {found}, but its type is {types[node]}; {_REPORT}"
-        )
+        raise UnsoundPlanError(f"{called(node)} lies in {found}, but its type is {types[node]}")
     inside = np.flatnonzero(home >= 0)
     first: Indices = np.full(int(home.max(initial=-1)) + 1, -1, dtype=np.int64)
     first[home[inside][::-1]] = inside[::-1]
@@ -112,7 +110,7 @@ def _check_types(home: Indices, types: Indices, called: Callable[[int], str]) ->
         other = int(first[home[node]])
         raise UnsoundPlanError(
             f"region {home[node]} holds {called(other)} of type {types[other]} and "
-            f"{called(node)} of type {types[node]}; {_REPORT}"
+            f"{called(node)} of type {types[node]}"
         )
 
 
@@ -124,7 +122,7 @@ def _edges(predecessors: Sequence[Sequence[int]]) -> tuple[Indices, Indices]:
     if strange.size:
         raise UnsoundPlanError(
             f"a node reads from node {strange[0]}, but nodes are numbered 0 to "
-            f"{len(predecessors) - 1}; {_REPORT}"
+            f"{len(predecessors) - 1}"
         )
     return tails, np.repeat(np.arange(len(predecessors)), lengths)
 
@@ -233,16 +231,19 @@ def _shortest_way_round(after: dict[int, dict[int, int]], start: int) -> list[in
     return edges[::-1]
 
 
-def _cycle_message(contracted: _Contracted, called: Callable[[int], str]) -> str:
+def _cycle_message(
+    contracted: _Contracted, called: Callable[[int], str], titles: Sequence[str] | None
+) -> str:
     """Says which regions and nodes depend on each other."""
     edges = contracted.cycle()
+    title = _caller(titles) if titles else str
     steps: list[str] = []
     for (tail, _), (_, entry) in zip(edges, [edges[-1], *edges[:-1]], strict=True):
         vertex = int(contracted.vertex[tail])
         if vertex >= contracted.regions:
             steps.append(called(tail))
         elif entry == tail:
-            steps.append(f"region {vertex} (at {called(tail)})")
+            steps.append(f"region {title(vertex)} (at {called(tail)})")
         else:
-            steps.append(f"region {vertex} (in at {called(entry)}, out at {called(tail)})")
-    return f"regions depend on each other in a cycle: {' -> '.join([*steps, steps[0]])}; {_REPORT}"
+            steps.append(f"region {title(vertex)} (in at {called(entry)}, out at {called(tail)})")
+    return f"regions depend on each other in a cycle: {' -> '.join([*steps, steps[0]])}"

@@ -268,7 +268,7 @@ def _review(
         backend = labels.slots[slot].backend
         least = rules.limit("min_nodes", backend.name) or 1
         if len(numbers) < least and fixed.isdisjoint(numbers):
-            reason = f"its region has {len(numbers)} nodes, min_nodes asks for {least}"
+            reason = f"its region has {len(numbers)} of the {least} nodes that min_nodes asks for"
             labels.ban(numbers, slot, reason, "size")
             continue
         answer = _judged(model, labels, slot, numbers, reviewed)

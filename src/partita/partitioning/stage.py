@@ -165,7 +165,9 @@ class _Work:
         return f"{backend}_{number}"
 
 
-def checked(scope: Scope, numbers: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+def checked(
+    scope: Scope, numbers: Sequence[Sequence[int]], titles: Sequence[str] | None = None
+) -> tuple[list[int], list[int]]:
     """Proves the regions of a scope sound.
 
     Returns:
@@ -174,7 +176,7 @@ def checked(scope: Scope, numbers: Sequence[Sequence[int]]) -> tuple[list[int], 
     Raises:
         UnsoundPlanError: Some node is in two regions, or the contracted graph has a cycle.
     """
-    order = check(scope.predecessors, numbers, lambda n: str(scope.nodes[n].name))
+    order = check(scope.predecessors, numbers, lambda n: str(scope.nodes[n].name), titles=titles)
     home = [-1] * len(scope.nodes)
     for index, group in enumerate(numbers):
         for number in group:
@@ -258,4 +260,8 @@ def _outcomes(rules: Rules, decided: Verdicts, work: _Work) -> Iterator[RuleOutc
 
 
 def _outcome(rule: str, count: int, otherwise: str) -> RuleOutcome:
-    return RuleOutcome(rule, count > 0, f"{count} nodes" if count else otherwise)
+    return RuleOutcome(rule, count > 0, _nodes(count) if count else otherwise)
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"

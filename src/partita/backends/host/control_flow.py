@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from partita.backends.contract import Array, Call, Node
+from partita.backends.host import reference
 from partita.errors import CompileError
 from partita.model import bodies, captures
 
@@ -39,7 +40,8 @@ def control_flow(node: Node, bodies_by_attribute: Mapping[str, Body]) -> Call:
     """Returns the call of a node with bodies.
 
     Args:
-        node: An ``If``, ``Loop``, ``Scan`` or ``SequenceMap``.
+        node: An ``If``, ``Loop``, ``Scan`` or ``SequenceMap``, or another op with bodies that read
+            no outer values: the reference evaluator runs those itself.
         bodies_by_attribute: Each body by the name of its attribute.
 
     Returns:
@@ -58,7 +60,11 @@ def control_flow(node: Node, bodies_by_attribute: Mapping[str, Body]) -> Call:
         return (_scan_8 if (node.version or 9) < 9 else _scan)(node, runners["body"])
     if node.op_type == "SequenceMap":
         return _sequence_map(node, runners["body"])
-    raise CompileError(f"node '{node.name}': the host cannot run the bodies of {node.op_type}")
+    if captures(node):
+        raise CompileError(
+            f"node '{node.name}': a body of {node.op_type} reads outer values; the host cannot run it"
+        )
+    return reference.evaluated(node)
 
 
 def _graphs(node: Node) -> dict[str, ir.Graph]:
@@ -247,6 +253,3 @@ def _ints(node: Node, key: str, length: int) -> list[int]:
 
 def _input(node: Node, index: int) -> ir.Value | None:
     return node.inputs[index] if index < len(node.inputs) else None
-
-
-__all__ = ["OPS", "Body", "captures", "control_flow"]

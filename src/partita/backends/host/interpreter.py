@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from partita.backends.contract import Call, Node
 from partita.backends.host import numpy_kernels, reference
-from partita.backends.host.control_flow import OPS, Body, control_flow
+from partita.backends.host.control_flow import Body, control_flow
 from partita.backends.kernels import weight
 from partita.backends.straight_line import Step, straight_line
 from partita.model import bodies, captures
@@ -34,7 +34,7 @@ def node_call(node: Node) -> Call:
     compiled = {
         path.removeprefix(f"{node.name}."): _body(graph, outer) for path, graph in bodies(node)
     }
-    if node.op_type in OPS and compiled:
+    if compiled:
         return control_flow(node, compiled)
     return operator(node)
 

@@ -8,6 +8,7 @@ Source: https://onnx.ai/onnx/api/reference.html
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -20,10 +21,8 @@ from onnx.reference import ReferenceEvaluator
 from partita.backends.contract import Call, Node
 from partita.backends.value_types import type_string
 from partita.errors import CompileError, UnknownNameError, printable
+from partita.model import bodies
 from partita.ops import schemas
-
-# Read by the reference evaluator, but implemented in nothing that it can load.
-_BODIES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 def why_not(node: Node) -> str | None:
@@ -41,6 +40,8 @@ def _why_not(op_type: str, domain: str, version: int) -> str | None:
         return f"{op_type}{where} was withdrawn by opset {version}"
     if schema.has_function or schema.has_context_dependent_function:
         return None
+    if op_type == "ImageDecoder" and importlib.util.find_spec("PIL") is None:
+        return "ImageDecoder needs Pillow; pip install pillow"
     try:
         _implementation(op_type, domain, version)
     except Exception:  # the evaluator says "there is none" in several ways
@@ -149,8 +150,9 @@ def _needs_types(node: Node) -> bool:
 
 
 def _companion(node: Node) -> int:
-    """Returns an opset of the default domain for a node of another domain."""
-    return schemas.latest_opset("")
+    """Returns an opset of the default domain for a node of another domain: that of its bodies."""
+    inner = (n for _, graph in bodies(node) for n in graph.all_nodes() if not n.domain)
+    return max((n.version for n in inner if n.version), default=schemas.latest_opset(""))
 
 
 def _opset(domain: str, version: int) -> onnx.OperatorSetIdProto:

@@ -28,7 +28,7 @@ def matrix_product(left: Dims, right: Dims) -> Dims:
     """
     if not left or not right:
         raise NotInferableError
-    require_equal(left[-1], right[-2] if len(right) > 1 else right[0])
+    require_equal(left[-1], right[-2:][0])
     rows: Dims = left[-2:-1]
     columns: Dims = right[-1:] if len(right) > 1 else ()
     return (*broadcast_shapes((left[:-2], right[:-2])), *rows, *columns)
