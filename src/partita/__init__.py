@@ -1,12 +1,12 @@
 """partita cuts a neural network into subgraphs and gives each to the backend that runs it best.
 
-    import partita as pt
+import partita as pt
 
-    model = pt.load("model.onnx")
-    plan = pt.partition(model, backends=["onnxruntime"], excluded_ops=["Softmax"])
-    print(plan)
-    program = pt.compile(plan)
-    (result,) = program(x)
+model = pt.load("model.onnx")
+plan = pt.partition(model, backends=["onnxruntime"], excluded_ops=["Softmax"])
+print(plan)
+program = pt.compile(plan)
+(result,) = program(x)
 """
 
 from __future__ import annotations

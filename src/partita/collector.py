@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 
 
 @contextlib.contextmanager
-def paused() -> Iterator[None]:
+def paused() -> Generator[None, None, None]:
     """Runs a block without the cycle collector, if it was on."""
     if not gc.isenabled():
         yield

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str]) -> Generator[Path, None, None]:
     """Yields a temporary path beside ``path``; moves it there if the block succeeds.
 
     On an exception the temporary file is removed and ``path`` stays as it was.

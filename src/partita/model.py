@@ -103,10 +103,12 @@ class Model:
         size = sum(v.const_value.nbytes for v in self.parameters.values() if v.const_value)
         if size <= INLINE_WEIGHTS_LIMIT:
             with replacing(target) as temporary:
-                ir.save(self.ir, temporary)
+                ir.save(self.ir, temporary)  # pyright: ignore[reportUnknownMemberType]
             return target
         # The data file is referred to by its final name, so it is written under that name.
-        ir.save(self.ir, target, external_data=f"{target.name}.data")
+        ir.save(  # pyright: ignore[reportUnknownMemberType]
+            self.ir, target, external_data=f"{target.name}.data"
+        )
         return target
 
     def partition(self, backends: Any = None, **rules: Any) -> Plan:

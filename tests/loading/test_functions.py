@@ -49,7 +49,7 @@ def chain(length):
 
 
 def test_exponential_expansion_is_refused_before_expanding():
-    with pytest.raises(LimitError, match=r"expand 50 nodes to 16,777,216; at most 10,000"):
+    with pytest.raises(LimitError, match=r"expand 50 nodes to 16,777,216; at most 100,000"):
         load(laughs(24))
 
 
@@ -62,8 +62,17 @@ def test_moderate_expansion_is_expanded():
     assert len(load(laughs(10)).graph) == 1024
 
 
-def test_the_limits_may_be_raised():
-    assert len(load(laughs(14), limits=Limits(expansion=1000)).graph) == 2**14
+def test_the_limits_may_be_changed():
+    with pytest.raises(LimitError, match="expand 22 nodes to 1,024; at most 1,000 are taken"):
+        load(laughs(10), limits=Limits(expanded_nodes=1000))
+
+
+def test_large_files_may_expand_by_a_factor():
+    with pytest.raises(LimitError, match="to 400,001; at most 400,000"):
+        Limits().check_expansion(20_000, 400_001)
+    Limits().check_expansion(20_000, 400_000)
+    with pytest.raises(LimitError, match="to 1,000,001; at most 1,000,000"):
+        Limits().check_expansion(900_000, 1_000_001)
 
 
 def test_deep_chains_of_calls_are_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from partita import collector
 from partita.inferring.folding import fold_constants
 from partita.inferring.shapes import infer_shapes
 from partita.model import Model
@@ -15,8 +16,9 @@ def infer(model: Model, *, fold: bool = True, folded_bytes: int = 2**20) -> Mode
         fold: Whether small subgraphs of constants are replaced by their results.
         folded_bytes: Bytes of one output that folding may compute (``Limits.folded_bytes``).
     """
-    infer_shapes(model)
-    if fold and fold_constants(model, folded_bytes):
-        # What was computed may say sizes that could not be told before.
+    with collector.paused():
         infer_shapes(model)
+        if fold and fold_constants(model, folded_bytes):
+            # What was computed may say sizes that could not be told before.
+            infer_shapes(model)
     return model

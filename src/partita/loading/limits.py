@@ -8,6 +8,10 @@ from typing import final
 from partita.errors import LimitError
 
 
+_ALWAYS_EXPANDED = 100_000
+"""A file of a few bytes may expand to this many nodes: some 200 MB and two seconds."""
+
+
 @final
 @dataclass(frozen=True)
 class Limits:
@@ -18,7 +22,7 @@ class Limits:
             at 2 GiB.
         nodes: Nodes written in the file, in all graphs and functions together.
         expanded_nodes: Nodes that the calls of model-local functions expand to.
-        expansion: Expanded nodes for each node written, once there are over 10,000 of them.
+        expansion: Expanded nodes for each node written, once there are over 100,000 of them.
         function_depth: Calls of model-local functions inside each other.
         body_depth: Bodies (``If``, ``Loop``, ``Scan`` …) inside each other.
         rank: Dimensions of one tensor; numpy 1.26 ends at 32.
@@ -31,7 +35,7 @@ class Limits:
     file_bytes: int = 2**31 - 1
     nodes: int = 2_000_000
     expanded_nodes: int = 1_000_000
-    expansion: int = 100
+    expansion: int = 20
     function_depth: int = 64
     body_depth: int = 32
     rank: int = 32
@@ -47,7 +51,7 @@ class Limits:
 
     def check_expansion(self, written: int, expanded: int) -> None:
         """Raises LimitError if function calls expand ``written`` nodes to too many."""
-        bound = min(self.expanded_nodes, max(10_000, self.expansion * written))
+        bound = min(self.expanded_nodes, max(_ALWAYS_EXPANDED, self.expansion * written))
         if expanded > bound:
             raise LimitError(
                 f"its function calls expand {written:,} nodes to {_count(expanded)}; at most "

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import onnx
 import onnx_ir as ir
 
+from partita import collector
 from partita.errors import ModelError, UsageError
 from partita.loading import files, torch
 from partita.loading.limits import Limits
@@ -45,17 +45,19 @@ def load(
     """
     if isinstance(source, Model):
         source = source.ir
-    with _collection_paused():
-        if torch.is_torch(source):
-            exported = torch.export(source, example_inputs, dynamic_shapes)
-            return _load_ir(exported, f"<torch {type(source).__name__}>", limits)
-        if example_inputs is not None or dynamic_shapes is not None:
-            raise UsageError(
-                "example_inputs and dynamic_shapes go with a torch module; the source is a "
-                f"{type(source).__name__}"
-            )
-        folder = None if base_dir is None else Path(base_dir)
-        return _load_other(source, folder, limits)
+    kind = type(source).__name__
+    if torch.is_torch(source):
+        exported = torch.export(source, example_inputs, dynamic_shapes)
+        with collector.paused():
+            return _load_ir(exported, f"<torch {kind}>", limits)
+    if example_inputs is not None or dynamic_shapes is not None:
+        raise UsageError(
+            f"example_inputs and dynamic_shapes go with a torch module; the source is a {kind}"
+        )
+    with collector.paused():
+        model = _load_other(source, None if base_dir is None else Path(base_dir), limits)
+        _spare_the_collector()
+    return model
 
 
 def _load_other(source: Any, folder: Path | None, limits: Limits) -> Model:
@@ -99,18 +101,12 @@ def _loader(path: Path) -> FileLoader:
     return FORMATS[max(fitting, key=len)]
 
 
-@contextlib.contextmanager
-def _collection_paused() -> Generator[None]:
-    # Building 100,000 nodes makes a million objects and no garbage: the cycle collector would
-    # double the time by looking at them again and again.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not gc.get_freeze_count():
-            # Moves what was built among the old objects without a first look at each of them.
-            gc.freeze()
-            gc.unfreeze()
-        if enabled:
-            gc.enable()
+def _spare_the_collector() -> None:
+    """Moves what was built among the old objects without a first look at each of them.
+
+    Building 100,000 nodes makes a million objects and no garbage; the first collection afterwards
+    would walk them all. Where a caller has frozen objects of his own, nothing is done.
+    """
+    if not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import final
 
@@ -67,7 +68,7 @@ class Claims:
 
     candidates: Sequence[tuple[int, ...]]
     refusals: Sequence[Refusal]
-    fixed: Collection[int]
+    fixed: AbstractSet[int]
     misses: Mapping[str, int]
 
 
@@ -123,7 +124,7 @@ def claim(
             if sentence is None:
                 taken.append(i)
                 continue
-            if not isinstance(sentence, str) or not sentence:
+            if type(sentence) is not str or not sentence:
                 raise _not_a_sentence(backend, node, sentence)
             refused.setdefault(backend, ([], source))[0].append(sentence)
         if refused:

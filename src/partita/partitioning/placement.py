@@ -46,8 +46,8 @@ class _Labels:
     claims: Claims
     slots: Sequence[Slot]
     scope: Scope
-    banned: dict[int, set[int]] = field(default_factory=dict)
-    refusals: list[Refusal] = field(default_factory=list)
+    banned: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
+    refusals: list[Refusal] = field(default_factory=list[Refusal])
 
     def current(self) -> list[int]:
         """Returns for each node its most preferred slot that did not send it away (-1: none)."""
@@ -60,6 +60,10 @@ class _Labels:
     def is_banned(self, number: int, slot: int) -> bool:
         """Tells whether a node was sent away from a slot."""
         return slot in self.banned.get(number, ())
+
+    def is_fixed(self, numbers: Sequence[int]) -> bool:
+        """Tells whether a hard rule pins one of these nodes."""
+        return any(n in self.claims.fixed for n in numbers)
 
     def ban(self, numbers: Sequence[int], slot: int, reason: str, source: str) -> None:
         """Sends nodes away from a slot, for good.
@@ -262,12 +266,11 @@ def _review(
     reviewed: dict[tuple[int, ...], Mapping[str, str]],
 ) -> None:
     """Sends regions away that are too small, refused in review, too costly or too many."""
-    fixed = labels.claims.fixed
     left: list[tuple[int, tuple[int, ...]]] = []
     for slot, numbers in members:
         backend = labels.slots[slot].backend
         least = rules.limit("min_nodes", backend.name) or 1
-        if len(numbers) < least and fixed.isdisjoint(numbers):
+        if len(numbers) < least and not labels.is_fixed(numbers):
             reason = f"its region has {len(numbers)} of the {least} nodes that min_nodes asks for"
             labels.ban(numbers, slot, reason, "size")
             continue
@@ -336,9 +339,9 @@ def _keep_largest(
         most = rules.limit("max_regions", name)
         if most is None or len(pool) <= most:
             continue
-        pool.sort(key=lambda m: (labels.claims.fixed.isdisjoint(m[1]), -_work(labels, m[1]), m[1]))
+        pool.sort(key=lambda m: (not labels.is_fixed(m[1]), -_work(labels, m[1]), m[1]))
         for slot, numbers in pool[most:]:
-            if labels.claims.fixed.isdisjoint(numbers):
+            if not labels.is_fixed(numbers):
                 reason = (
                     f"max_regions keeps the {most} with most work; its region is not among them"
                 )

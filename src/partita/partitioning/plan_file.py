@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from partita.backends.contract import Region
 from partita.errors import PlanError, UnknownNameError, printable
@@ -106,20 +106,7 @@ def read(path: str | Path) -> Plan:
     Raises:
         PlanError: The file is damaged; the message quotes the place.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(f"{path}: cannot be read: {error}") from error
-    try:
-        data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise PlanError(f"{path}: not JSON: {_quoted(text, error)}") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise PlanError(f'{path}: not a partita plan (no "format": "{FORMAT}")')
-    if data.get("version") != VERSION:
-        raise PlanError(
-            f"{path}: plan version {data.get('version')!r}; this partita reads version {VERSION}"
-        )
+    data = _parsed(path)
     reader = _Reader(str(path))
     summary = reader.get(data, "summary", dict, {})
     regions = [reader.region(entry) for entry in reader.get(data, "regions", list, [])]
@@ -149,6 +136,25 @@ def read(path: str | Path) -> Plan:
     return replace(plan, lower_bound=0, proved_minimal=False)  # edited: nothing is known of it
 
 
+def _parsed(path: str | Path) -> dict[str, Any]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"{path}: cannot be read: {error}") from error
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise PlanError(f"{path}: not JSON: {_quoted(text, error)}") from error
+    data = cast(dict[str, Any], data) if isinstance(data, dict) else {}
+    if data.get("format") != FORMAT:
+        raise PlanError(f'{path}: not a partita plan (no "format": "{FORMAT}")')
+    if data.get("version") != VERSION:
+        raise PlanError(
+            f"{path}: plan version {data.get('version')!r}; this partita reads version {VERSION}"
+        )
+    return data
+
+
 class _Reader:
     """Takes values out of JSON and quotes what does not fit."""
 
@@ -162,7 +168,7 @@ class _Reader:
     def get(self, entry: Any, key: str, kind: Any, default: Any = None) -> Any:
         if not isinstance(entry, dict):
             raise self.fail("expected an object", entry)
-        value = entry.get(key, default)
+        value = cast(dict[str, Any], entry).get(key, default)
         if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
             raise self.fail(f'"{key}" must be {_KINDS[kind]}', {key: value})
         return value

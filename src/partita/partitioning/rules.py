@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, final
+from typing import Any, cast, final
 
 import onnx_ir as ir
 
@@ -176,7 +176,7 @@ def _per_backend(
     for backend in value:
         if backend not in backends:
             raise UnknownNameError(f"backend (of this partition, in {rule})", backend, backends)
-    return list(value.items())
+    return list(cast(Mapping[str, Collection[str]], value).items())
 
 
 def _check_ops(op_types: Collection[str], ops: Collection[str]) -> None:
@@ -201,7 +201,8 @@ def _check_limit(
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, (set, frozenset, tuple, list)):
-        return sorted(value) if isinstance(value, (set, frozenset)) else list(value)
-    return value
+        mapping = cast(Mapping[str, Any], value)
+        return {k: _plain(v) for k, v in mapping.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(cast(Collection[str], value))
+    return list(cast(Collection[str], value)) if isinstance(value, (tuple, list)) else value

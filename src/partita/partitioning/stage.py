@@ -100,11 +100,11 @@ class _Work:
     verdicts: Verdicts
     rules: Rules
     known: Mapping[str, Mapping[str, Any]]
-    regions: list[Region] = field(default_factory=list)
-    host: dict[str, str] = field(default_factory=dict)
-    refusals: list[Refusal] = field(default_factory=list)
-    misses: dict[str, int] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    regions: list[Region] = field(default_factory=list[Region])
+    host: dict[str, str] = field(default_factory=dict[str, str])
+    refusals: list[Refusal] = field(default_factory=list[Refusal])
+    misses: dict[str, int] = field(default_factory=dict[str, int])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
     lower_bound: int = 0
     proved: bool = True
     crossing: int = 0
@@ -203,10 +203,10 @@ def _placed_groups(scope: Scope, known: Mapping[str, Mapping[str, Any]]) -> dict
 
 def _regions_it_came_with(model: Model) -> dict[str, dict[str, Any]]:
     text = model.ir.metadata_props.get(REGIONS_KEY)
-    known = ("backend", "strategy", "attributes", "precision")
+    fields = ("backend", "strategy", "attributes", "precision")
+    written: dict[str, dict[str, Any]] = json.loads(text) if text else {}
     return {
-        name: {key: info[key] for key in known if key in info}
-        for name, info in (json.loads(text) if text else {}).items()
+        name: {key: info[key] for key in fields if key in info} for name, info in written.items()
     }
 
 
