@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 from onnx.parser import parse_model
@@ -109,6 +110,7 @@ def test_weights_are_no_inputs(ir_version):
     assert [v.name for v in loaded.graph.inputs] == ["x"]
     assert list(loaded.parameters) == ["w"]
     assert not loaded.parameters["w"].is_graph_input()
+    onnx.checker.check_model(ir.to_proto(loaded.ir))
 
 
 def test_a_weight_of_another_type_than_its_input_is_refused():

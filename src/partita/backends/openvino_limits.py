@@ -108,10 +108,23 @@ def _recurrent(node: ir.Node) -> str | None:
     layout = node.attributes.get_int("layout", 0)
     if layout:
         return f"attribute 'layout' is {layout}; OpenVINO's {node.op_type} computes as if it were 0"
+    if node.attributes.get_int("input_forget", 0):
+        return "attribute 'input_forget' is 1; OpenVINO's LSTM leaves it unread"
     holes = _input(node, 7)
     if holes is not None:
         return f"input '{holes.name}' gives peepholes; OpenVINO's LSTM leaves them unread"
     return None
+
+
+def _even_window(node: ir.Node) -> str | None:
+    size = node.attributes.get_int("size", 1)
+    return None if size % 2 else f"attribute 'size' is {size}; OpenVINO's LRN centres odd ones alone"
+
+
+def _max_pool(node: ir.Node) -> str | None:
+    if node.attributes.get_int("storage_order", 0) and len(node.outputs) > 1:
+        return "attribute 'storage_order' is 1; OpenVINO's MaxPool counts places row by row"
+    return _ceiled_pool(node)
 
 
 def _ceiled_pool(node: ir.Node) -> str | None:
@@ -202,8 +215,9 @@ _ROWS: Mapping[tuple[str, str], Callable[[ir.Node], str | None]] = {
     ("", "RNN"): _recurrent,
     ("", "GRU"): _recurrent,
     ("", "LSTM"): _recurrent,
-    ("", "MaxPool"): _ceiled_pool,
+    ("", "MaxPool"): _max_pool,
     ("", "AveragePool"): _ceiled_pool,
+    ("", "LRN"): _even_window,
     ("", "Resize"): _resize,
     ("", "RoiAlign"): _largest_of_boxes,
     ("", "ReduceMax"): _extreme,

@@ -26,6 +26,9 @@ from partita.loading.validate import validate
 from partita.model import Model, captures
 
 
+_FIRST_IR_WITH_SEPARATE_WEIGHTS = 4
+
+
 def parse(data: bytes | memoryview, file: str) -> onnx.ModelProto:
     """Returns the message that ``data`` encode.
 
@@ -101,6 +104,8 @@ def normalise(model: ir.Model, in_order: bool, limits: Limits) -> None:
         lift_constants(graph)
     make_names_unique(model)
     _stamp_versions(model)
+    # Older versions want every weight to be an input as well.
+    model.ir_version = max(model.ir_version, _FIRST_IR_WITH_SEPARATE_WEIGHTS)
 
 
 def sort(graph: ir.Graph) -> None:

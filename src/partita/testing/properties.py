@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from partita.backends.contract import Array, Backend, Executable
+from partita.model import captures
 from partita.running.values import arrays_in, fresh, is_array, is_sequence
 from partita.subgraph import Subgraph
 from partita.testing.agreement import Tolerances
@@ -150,7 +151,7 @@ def calls_may_be_bound_in_part(
     if not trial.plain or not trial.outputs:
         return ""
     executable = trial.compile(backend)
-    arrays = [np.ascontiguousarray(v).copy() for v in (*trial.inputs, *trial.passed(backend))]
+    arrays = [np.array(v, order="C") for v in (*trial.inputs, *trial.passed(backend))]
     buffers = [np.zeros_like(v, order="C") for v in trial.outputs]
     into = executable.bind([None] * len(arrays), buffers)
     if into is not None:
@@ -235,7 +236,7 @@ def pieces(cut: Subgraph) -> int:
         return i
 
     for node in cut.nodes:
-        for value in node.inputs:
+        for value in (*node.inputs, *captures(node)):
             producer = None if value is None else value.producer()
             if producer in home:
                 label[root(home[node])] = root(home[producer])

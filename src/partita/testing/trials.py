@@ -141,7 +141,7 @@ def bound(trial: Trial, executable: Executable, extra: Sequence[Any]) -> Bound |
     Returns:
         The call, the input buffers (holding the trial's inputs) and the output buffers.
     """
-    inputs = [np.ascontiguousarray(v).copy() for v in (*trial.inputs, *extra)]
+    inputs = [np.array(v, order="C") for v in (*trial.inputs, *extra)]
     outputs = [np.zeros_like(v, order="C") for v in trial.outputs]
     call = executable.bind(inputs, outputs)
     return None if call is None else (call, inputs, outputs)

@@ -9,7 +9,7 @@ from partita.backends.host import interpreter, numpy_kernels, reference
 from partita.backends.host.control_flow import OPS
 from partita.backends.kernels import weight
 from partita.backends.straight_line import straight_line
-from partita.model import bodies, captures
+from partita.model import bodies
 
 
 @final
@@ -22,9 +22,9 @@ class HostBackend(Backend):
     def why_not(self, node: Node) -> str | None:
         """Refuses only what neither numpy kernels nor ONNX's reference evaluator know."""
         inner = [graph for _, graph in bodies(node)]
-        if inner and node.op_type not in OPS and captures(node):
-            return f"a body of {node.op_type} reads outer values, which the host cannot give it"
-        if node.op_type not in OPS or not inner:
+        if inner and node.op_type not in OPS:
+            return f"the host cannot run the bodies of {node.op_type}"
+        if not inner:
             if numpy_kernels.table.why_not(node) is None:
                 return None
             return reference.why_not(node)

@@ -14,11 +14,11 @@ import numpy as np
 import onnx_ir as ir
 
 from partita.backends.contract import Array, Call, Node
-from partita.backends.host import reference
+from partita.backends.host.flex_attention import flex_attention
 from partita.errors import CompileError
-from partita.model import bodies, captures
+from partita.model import bodies
 
-OPS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+OPS = frozenset({"If", "Loop", "Scan", "SequenceMap", "FlexAttention"})
 """Ops whose bodies this module runs."""
 
 
@@ -40,8 +40,7 @@ def control_flow(node: Node, bodies_by_attribute: Mapping[str, Body]) -> Call:
     """Returns the call of a node with bodies.
 
     Args:
-        node: An ``If``, ``Loop``, ``Scan`` or ``SequenceMap``, or another op with bodies that read
-            no outer values: the reference evaluator runs those itself.
+        node: An ``If``, ``Loop``, ``Scan``, ``SequenceMap`` or ``FlexAttention``.
         bodies_by_attribute: Each body by the name of its attribute.
 
     Returns:
@@ -60,11 +59,9 @@ def control_flow(node: Node, bodies_by_attribute: Mapping[str, Body]) -> Call:
         return (_scan_8 if (node.version or 9) < 9 else _scan)(node, runners["body"])
     if node.op_type == "SequenceMap":
         return _sequence_map(node, runners["body"])
-    if captures(node):
-        raise CompileError(
-            f"node '{node.name}': a body of {node.op_type} reads outer values; the host cannot run it"
-        )
-    return reference.evaluated(node)
+    if node.op_type == "FlexAttention":
+        return flex_attention(node, runners)
+    raise CompileError(f"node '{node.name}': the host cannot run the bodies of {node.op_type}")
 
 
 def _graphs(node: Node) -> dict[str, ir.Graph]:

@@ -7,7 +7,7 @@ them in one line, the others because the evaluator computes them wrongly or not 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from partita.backends.contract import Call, Node
 from partita.backends.host import (
@@ -33,6 +33,7 @@ def call(node: Node) -> Call:
 
 def _as_tuple(function: Callable[..., Any]) -> Call:
     def one(*inputs: Any) -> Sequence[Any]:
-        return (function(*inputs),)
+        result = function(*inputs)
+        return cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
 
     return one

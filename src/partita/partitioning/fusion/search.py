@@ -18,7 +18,7 @@ _DOMINATORS = 48
 """States of a layer that each other state is compared with; more prune little and cost much."""
 
 
-_BRANCHING = 3
+_BRANCHING = 8
 """What a state costs beside its nodes, in units of effort."""
 
 _LONG = 4096
@@ -119,9 +119,9 @@ class Search:
             if finished:
                 sequence = _sequence(finished)
                 return Found(sequence, complete, len(sequence) if complete else bound)
+            states = _undominated(self._expand(layer, length - batches, limit))
             if self.spent > limit:
                 return Found(None, False, bound)
-            states = _undominated(self._expand(layer, length - batches))
             if complete:
                 bound = min((batches + s.left for s in states), default=length + 1)
                 complete = len(states) <= width
@@ -136,10 +136,15 @@ class Search:
         nodes = tuple(tuple(found) for found in sources)
         return _State(done, runs.lower_bound, tuple(runs.most), nodes, -1, None)
 
-    def _expand(self, layer: list[_State], length: int) -> list[_State]:
-        """Returns the states one batch further that may still end within ``length`` batches."""
+    def _expand(self, layer: list[_State], length: int, limit: int) -> list[_State]:
+        """Returns the states one batch further that may still end within ``length`` batches.
+
+        They are all of them only if ``spent`` is not above the limit afterwards.
+        """
         found: dict[int, _State] = {}
         for state in layer:
+            if self.spent > limit:
+                break
             for kind, ready in enumerate(state.ready):
                 if ready:
                     done, released = self._run(state.done, kind, ready)
