@@ -62,10 +62,17 @@ class Found:
     lower_bound: int
 
 
-def toll(graph: Precedence) -> int:
-    """Returns the effort, roughly, of a pass for each state that its layers may keep."""
+def toll(graph: Precedence, length: int, types: int) -> int:
+    """Returns the effort, roughly, of a pass for each state that its layers may keep.
+
+    Args:
+        graph: The nodes.
+        length: About how many layers there will be.
+        types: How many types there are; a node waits about as long for its batch.
+    """
     size = len(graph.kinds)
-    return 2 * (size + sum(map(len, graph.predecessors))) * (1 + size // _LONG)
+    edges = sum(map(len, graph.predecessors))
+    return (_BRANCHING * types * length + 2 * (size + edges)) * (1 + size // _LONG)
 
 
 @final
@@ -108,7 +115,8 @@ class Search:
         Args:
             length: The most batches allowed.
             width: The most states kept in a layer; the most promising ones stay.
-            effort: How much may be added to ``spent``.
+            effort: How much may be added to ``spent``, about. When it is used up, the most
+                promising state alone is followed to the end.
         """
         layer = [self._start]
         bound = self._start.left
@@ -121,7 +129,7 @@ class Search:
                 return Found(sequence, complete, len(sequence) if complete else bound)
             states = _undominated(self._expand(layer, length - batches, limit))
             if self.spent > limit:
-                return Found(None, False, bound)
+                complete, width = False, 1
             if complete:
                 bound = min((batches + s.left for s in states), default=length + 1)
                 complete = len(states) <= width
@@ -139,11 +147,12 @@ class Search:
     def _expand(self, layer: list[_State], length: int, limit: int) -> list[_State]:
         """Returns the states one batch further that may still end within ``length`` batches.
 
-        They are all of them only if ``spent`` is not above the limit afterwards.
+        They are all of them only if ``spent`` is not above the limit afterwards; of the first
+        state they always are.
         """
         found: dict[int, _State] = {}
         for state in layer:
-            if self.spent > limit:
+            if found and self.spent > limit:
                 break
             for kind, ready in enumerate(state.ready):
                 if ready:

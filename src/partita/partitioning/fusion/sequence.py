@@ -62,7 +62,8 @@ class _Part:
 
     def search(self, effort: int) -> int:
         """Improves the sequence or proves it; returns the effort spent."""
-        width = min(_WIDENING, effort // toll(self.graph))
+        cost = toll(self.graph, len(self.best.kinds), len(self.names))
+        width = min(_WIDENING, effort // cost)
         if width < 2:
             self.best = replace(self.best, method="greedy")
             return 0
