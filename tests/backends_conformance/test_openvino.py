@@ -9,3 +9,4 @@ from partita.testing import BackendConformance
 @pytest.mark.engine("openvino")
 class TestOpenVino(BackendConformance):
     backend = OpenVinoBackend
+    random_models = 8  # each is compiled five times over

@@ -7,7 +7,6 @@ from typing import final
 
 from partita.errors import LimitError
 
-
 _ALWAYS_EXPANDED = 100_000
 """A file of a few bytes may expand to this many nodes: some 200 MB and two seconds."""
 

@@ -25,7 +25,6 @@ from partita.loading.types import TypeReader
 from partita.loading.validate import validate
 from partita.model import Model, captures
 
-
 _FIRST_IR_WITH_SEPARATE_WEIGHTS = 4
 
 

@@ -86,7 +86,7 @@ def shortest_sequence(graph: Precedence, effort: int) -> Sequence:
     Args:
         graph: The nodes, condensed; kinds are :data:`SEPARATOR` or count from 0.
         effort: The most nodes to place and edges to follow in all searches together. It bounds
-            the time (some 1.5 µs each) without letting the result depend on the clock.
+            the time (some 0.5 µs each) without letting the result depend on the clock.
     """
     if not graph.kinds:
         return Sequence((), 0, "empty")

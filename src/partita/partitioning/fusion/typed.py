@@ -15,8 +15,8 @@ from partita.partitioning.fusion.settlement import settle
 
 _Key = TypeVar("_Key", int, tuple[int, int])
 
-EFFORT = 200_000
-"""Steps that the searches may take; some 0.3 s at most, and far less on most graphs."""
+EFFORT = 400_000
+"""Steps that the searches may take; some 0.4 s at most, and far less on most graphs."""
 
 APART = -2
 """The type of a node that joins no region, but is a place of its own beside the host."""
@@ -72,8 +72,8 @@ def fuse(
         values: What flows: producer (-1: comes from outside), bytes (0: unknown) and consumers
             (-1: leaves the graph).
         connected: The types whose regions must each hang together.
-        effort: How many steps (nodes placed, edges followed) the searches may take. The result
-            depends on it, but never on the clock.
+        effort: How many steps (nodes placed, edges followed) the searches may take, about. The
+            result depends on it, but never on the clock.
     """
     kinds = [kind if kind >= 0 else SEPARATOR for kind in types]
     present = set(kinds) - {SEPARATOR}
@@ -86,7 +86,7 @@ def fuse(
         shortest = shortest_sequence(condense(Precedence(predecessors, kinds)), effort)
         sequence, lower_bound, method = shortest.kinds, shortest.lower_bound, shortest.method
         earliest = earliest_positions(predecessors, kinds, sequence)
-    place = settle(predecessors, types, sequence, earliest, values, effort)
+    place = settle(predecessors, types, sequence, earliest, values, effort // 2)
     split = present.intersection(connected)
     if split:
         place = join_pieces(predecessors, kinds, sequence, place, split)
