@@ -61,9 +61,7 @@ def growth(sizes: list[int], runs: int) -> None:
         times: dict[int, list[float]] = {size: [] for size in sizes}
         for _ in range(runs):
             for size, model in models.items():
-                times[size].append(
-                    seconds(lambda m=model: pt.partition(m, Claims()))
-                )
+                times[size].append(seconds(lambda m=model: pt.partition(m, Claims())))
         for size in sizes:
             plan = pt.partition(models[size], Claims())
             report = {

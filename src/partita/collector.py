@@ -13,7 +13,11 @@ from collections.abc import Generator
 
 @contextlib.contextmanager
 def paused() -> Generator[None, None, None]:
-    """Runs a block without the cycle collector, if it was on."""
+    """Runs a block without the cycle collector, if it was on.
+
+    What the block made is put among the old objects, so that the first collection afterwards does
+    not walk all of it; where a caller has frozen objects of his own, that is left alone.
+    """
     if not gc.isenabled():
         yield
         return
@@ -21,4 +25,7 @@ def paused() -> Generator[None, None, None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()

@@ -36,6 +36,7 @@ def load(
     *,
     dynamic_shapes: Any = None,
     fold: bool = True,
+    base_dir: str | os.PathLike[str] | None = None,
     limits: Limits | None = None,
 ) -> Model:
     """Loads a model, checks it, infers shapes and dtypes, and folds small constant parts.
@@ -46,6 +47,7 @@ def load(
         example_inputs: Tuple of example inputs for a torch module.
         dynamic_shapes: Which dimensions may vary, as ``torch.export`` takes it.
         fold: Whether constant parts are computed once now (outputs up to 1 MiB each).
+        base_dir: Folder of the weights that a model given as bytes or message keeps outside itself.
         limits: How large, deep and expanding a model may be.
 
     Raises:
@@ -55,10 +57,11 @@ def load(
     from partita.loading.limits import Limits
     from partita.loading.stage import load as load_stage
 
+    limits = limits or Limits()
     model = load_stage(
-        source, example_inputs, dynamic_shapes=dynamic_shapes, limits=limits or Limits()
+        source, example_inputs, dynamic_shapes=dynamic_shapes, base_dir=base_dir, limits=limits
     )
-    return infer(model, fold=fold)
+    return infer(model, fold=fold, folded_bytes=limits.folded_bytes)
 
 
 def partition(

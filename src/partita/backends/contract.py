@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, cast, final
 
 import numpy as np
 import onnx_ir as ir
@@ -309,7 +309,7 @@ def typed_option(backend: str, key: str, value: Any, default: Any) -> Any:
     Raises:
         OptionError: It cannot be read as that type.
     """
-    wanted = type(default)
+    wanted: type[Any] = type(default)
     if default is None or (type(value) is wanted):
         return value
     if wanted is bool and isinstance(value, str):
@@ -322,7 +322,7 @@ def typed_option(backend: str, key: str, value: Any, default: Any) -> Any:
         except ValueError:
             pass
     elif wanted is tuple and isinstance(value, (str, list)):
-        return tuple(value.split(",")) if isinstance(value, str) else tuple(value)
+        return tuple(value.split(",") if isinstance(value, str) else cast("list[Any]", value))
     raise OptionError(
         f"option '{key}' of backend '{backend}' is {value!r}; it needs a {wanted.__name__}, "
         f"as its default {default!r}"

@@ -126,7 +126,7 @@ def _dropout(node: ir.Node) -> str | None:
 
 
 def _written_out(node: ir.Node) -> str | None:
-    """Writes eight digits where ONNX's own tests write the shortest text that reads back the same."""
+    """Writes eight digits where ONNX's tests write the shortest text that reads back the same."""
     data = _input(node, 0)
     if data is None or data.dtype not in _FLOATS or node.outputs[0].dtype != ir.DataType.STRING:
         return None

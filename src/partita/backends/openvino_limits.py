@@ -118,7 +118,9 @@ def _recurrent(node: ir.Node) -> str | None:
 
 def _even_window(node: ir.Node) -> str | None:
     size = node.attributes.get_int("size", 1)
-    return None if size % 2 else f"attribute 'size' is {size}; OpenVINO's LRN centres odd ones alone"
+    return (
+        None if size % 2 else f"attribute 'size' is {size}; OpenVINO's LRN centres odd ones alone"
+    )
 
 
 def _max_pool(node: ir.Node) -> str | None:

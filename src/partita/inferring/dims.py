@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import final
 
 LARGEST = 2**63 - 1
@@ -64,7 +64,7 @@ def symbol(name: str) -> Formula:
     return Formula((((name,), 1),), anonymous=name.startswith("?"))
 
 
-@cache
+@lru_cache(8192)
 def parse(text: str) -> Dim:
     """Returns what the name of a dimension stands for: ``"2*N + 1"`` is a formula.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import final
 
 import onnx_ir as ir
@@ -72,7 +72,7 @@ def _resolve(rule: OutputType, node: ir.Node) -> ir.TypeProtocol | None:
     return None
 
 
-@cache
+@lru_cache(8192)
 def _output_types(op_type: str, domain: str, opset: int) -> tuple[OutputType, ...] | None:
     schema = schemas.schema(op_type, domain, opset)
     if schema is None:

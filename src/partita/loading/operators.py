@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import final
 
 import onnx
@@ -35,7 +35,7 @@ class Signature:
     required: frozenset[str]
 
 
-@cache
+@lru_cache(8192)
 def why_unknown(op_type: str, domain: str, opset: int) -> str | None:
     """Returns why there is no such op at ``opset``, or ``None`` if there is or nobody can tell.
 
@@ -64,7 +64,7 @@ def why_unknown(op_type: str, domain: str, opset: int) -> str | None:
     return None
 
 
-@cache
+@lru_cache(8192)
 def signature(op_type: str, domain: str, opset: int) -> Signature | None:
     """Returns what the schema allows, or ``None`` for an op without a schema."""
     found = schemas.schema(op_type, domain, opset)

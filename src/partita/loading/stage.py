@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +55,6 @@ def load(
         )
     with collector.paused():
         model = _load_other(source, None if base_dir is None else Path(base_dir), limits)
-        _spare_the_collector()
     return model
 
 
@@ -99,14 +97,3 @@ FORMATS: dict[str, FileLoader] = {"": _load_file}
 def _loader(path: Path) -> FileLoader:
     fitting = [end for end in FORMATS if path.name.endswith(end)]
     return FORMATS[max(fitting, key=len)]
-
-
-def _spare_the_collector() -> None:
-    """Moves what was built among the old objects without a first look at each of them.
-
-    Building 100,000 nodes makes a million objects and no garbage; the first collection afterwards
-    would walk them all. Where a caller has frozen objects of his own, nothing is done.
-    """
-    if not gc.get_freeze_count():
-        gc.freeze()
-        gc.unfreeze()

@@ -39,19 +39,8 @@ def export(source: Any, example_inputs: Any, dynamic_shapes: Any) -> ir.Model:
         UsageError: A module comes without example inputs.
         UnsupportedModelError: PyTorch cannot export it; the message carries PyTorch's reason.
     """
-    kind, name = _kind(source), type(source).__name__
-    if kind == "ScriptModule":
-        raise UnsupportedModelError(
-            "is a TorchScript module, which torch.export does not take: give the original module",
-            file=f"<torch {name}>",
-        )
-    if kind == "Module" and example_inputs is None:
-        raise UsageError(
-            f"{name} is a torch module: partita traces it with example inputs, as in "
-            "load(module, (torch.randn(1, 3, 224, 224),))"
-        )
-    if kind == "ExportedProgram" and (example_inputs is not None or dynamic_shapes is not None):
-        raise UsageError("an ExportedProgram brings its inputs and shapes along; give it alone")
+    _check_arguments(source, example_inputs, dynamic_shapes)
+    name = type(source).__name__
     import torch
 
     arguments = _arguments(example_inputs)
@@ -71,6 +60,22 @@ def export(source: Any, example_inputs: Any, dynamic_shapes: Any) -> ir.Model:
     if program is None:
         raise UnsupportedModelError("PyTorch exported nothing", file=f"<torch {name}>")
     return _with_own_weights(program.model)
+
+
+def _check_arguments(source: object, example_inputs: Any, dynamic_shapes: Any) -> None:
+    kind, name = _kind(source), type(source).__name__
+    if kind == "ScriptModule":
+        raise UnsupportedModelError(
+            "is a TorchScript module, which torch.export does not take: give the original module",
+            file=f"<torch {name}>",
+        )
+    if kind == "Module" and example_inputs is None:
+        raise UsageError(
+            f"{name} is a torch module: partita traces it with example inputs, as in "
+            "load(module, (torch.randn(1, 3, 224, 224),))"
+        )
+    if kind == "ExportedProgram" and (example_inputs is not None or dynamic_shapes is not None):
+        raise UsageError("an ExportedProgram brings its inputs and shapes along; give it alone")
 
 
 def _arguments(example_inputs: Any) -> tuple[Any, ...]:

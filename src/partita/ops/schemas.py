@@ -5,13 +5,15 @@ Source: https://onnx.ai/onnx/operators/ as registered in ``onnx.defs``.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 import onnx
 import onnx_ir as ir
 
 from partita.model import bodies
 
+_REMEMBERED = 8192
+"""Look-ups kept; names come from files, so there may be any number of them."""
 _DRAWS_NUMBERS = frozenset(
     {
         "Bernoulli",
@@ -24,7 +26,7 @@ _DRAWS_NUMBERS = frozenset(
 )
 
 
-@cache
+@lru_cache(_REMEMBERED)
 def schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
     """Returns the schema of an op at version ``opset`` of its domain, or ``None`` if it has none.
 
@@ -40,7 +42,7 @@ def schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
         return None
 
 
-@cache
+@lru_cache(_REMEMBERED)
 def since_version(op_type: str, domain: str, opset: int) -> int | None:
     """Returns the opset in which the op got the meaning it has at ``opset``, or ``None``.
 
@@ -50,13 +52,13 @@ def since_version(op_type: str, domain: str, opset: int) -> int | None:
     return None if found is None else found.since_version
 
 
-@cache
+@lru_cache(_REMEMBERED)
 def versions(op_type: str, domain: str = "") -> tuple[int, ...]:
     """Returns every opset in which the op was introduced or changed, ascending."""
     return _history().get((canonical_domain(domain), op_type), ())
 
 
-@cache
+@lru_cache(256)
 def known_ops(domain: str = "") -> frozenset[str]:
     """Returns the names of all ops that any version of a domain has, for near-match hints."""
     domain = canonical_domain(domain)
@@ -69,7 +71,7 @@ def known_domains() -> frozenset[str]:
     return frozenset(domain for domain, _ in _history())
 
 
-@cache
+@lru_cache(256)
 def latest_opset(domain: str = "") -> int:
     """Returns the newest version of a domain that the installed ``onnx`` knows (0: none)."""
     domain = canonical_domain(domain)

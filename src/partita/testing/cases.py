@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 import onnx_ir as ir
@@ -127,7 +127,7 @@ def _plain(value: Any) -> Any:
 
     if isinstance(value, TensorProto):
         return numpy_helper.to_array(value)
-    return np.asarray(value) if isinstance(value, np.generic) else value
+    return np.asarray(cast(Any, value)) if isinstance(value, np.generic) else value
 
 
 def _ops(graph: onnx.GraphProto) -> set[str]:
