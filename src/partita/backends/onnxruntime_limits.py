@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import onnx_ir as ir
 
 from partita.model import bodies
@@ -53,9 +54,24 @@ def _even_window(node: ir.Node) -> str | None:
 def _floor_modulo(node: ir.Node) -> str | None:
     """Raises when it runs."""
     left = node.inputs[0]
-    if left is None or left.dtype not in _FLOATS or node.attributes.get_int("fmod", 0):
+    if left is None or left.dtype not in _FLOATS:
+        return _least_by_minus_one(node)
+    if node.attributes.get_int("fmod", 0):
         return None
     return "attribute 'fmod' is 0; ONNX Runtime's Mod kernel takes floats with fmod = 1 alone"
+
+
+def _least_by_minus_one(node: ir.Node) -> str | None:
+    """Stops the process where the least integer is divided by -1."""
+    divisor = _input(node, 1)
+    if divisor is None or divisor.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
+        return None
+    if divisor.const_value is not None and not np.isin(divisor.const_value.numpy(), (0, -1)).any():
+        return None
+    return (
+        f"input '{divisor.name}' may hold 0 or -1; ONNX Runtime's {node.op_type} kernel can stop "
+        "the process then"
+    )
 
 
 def _zero_point_per_channel(node: ir.Node) -> str | None:
@@ -207,6 +223,7 @@ _ROWS: Mapping[tuple[str, str], Callable[[ir.Node], str | None]] = {
     ("", "LSTM"): _batchwise,
     ("", "StringNormalizer"): _changes_case,
     ("", "LRN"): _even_window,
+    ("", "Div"): _least_by_minus_one,
     ("", "Mod"): _floor_modulo,
     ("", "ConvInteger"): _zero_point_per_channel,
     ("", "MaxUnpool"): _given_shape,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import ceil
 
+import numpy as np
 import onnx_ir as ir
 
 from partita.backends import conversion
@@ -68,6 +69,11 @@ def _dtypes(node: ir.Node) -> str | None:
                 return f"{side} '{value.name}' is {spelled(kind)}; OpenVINO takes tensors"
             if side == "input" and value.shape is None:
                 return f"input '{value.name}' has no known rank; OpenVINO's plugins need one"
+            if value.shape is not None and 0 in value.shape:
+                return (
+                    f"{side} '{value.name}' has shape {value.shape}; OpenVINO's CPU plugin stops "
+                    "the process at some empty shapes"
+                )
             if value.dtype not in _TAKEN:
                 reason = _REASONS.get(value.dtype, "OpenVINO does not compute it as ONNX does")
                 return f"{side} '{value.name}' is {dtype_name(value.dtype)}; {reason}"
@@ -201,6 +207,16 @@ def _attention(node: ir.Node) -> str | None:
     return f"output '{scores.name}' holds scores, which OpenVINO's Attention gives otherwise masked"
 
 
+def _divides(node: ir.Node) -> str | None:
+    """Gives the least integer where ONNX leaves open what to do, and may stop the process."""
+    divisor = _input(node, 1)
+    if divisor is None or divisor.dtype in _FLOATS:
+        return None
+    if divisor.const_value is not None and not np.isin(divisor.const_value.numpy(), (0, -1)).any():
+        return None
+    return f"input '{divisor.name}' may hold 0 or -1; OpenVINO's {node.op_type} divides by them"
+
+
 def _dropout(node: ir.Node) -> str | None:
     mode = _input(node, 2)
     if mode is None or (mode.const_value is not None and not mode.const_value.numpy().any()):
@@ -212,7 +228,14 @@ def _input(node: ir.Node, index: int) -> ir.Value | None:
     return node.inputs[index] if index < len(node.inputs) else None
 
 
-_DRAWS = "OpenVINO draws other random numbers for a seed"
+_DRAWING = (
+    "Bernoulli",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+)
 _ROWS: Mapping[tuple[str, str], Callable[[ir.Node], str | None]] = {
     ("", "RNN"): _recurrent,
     ("", "GRU"): _recurrent,
@@ -227,6 +250,8 @@ _ROWS: Mapping[tuple[str, str], Callable[[ir.Node], str | None]] = {
     ("", "Tile"): _fixed_repeats,
     ("", "Attention"): _attention,
     ("", "Dropout"): _dropout,
+    ("", "Div"): _divides,
+    ("", "Mod"): _divides,
     ("", "DFT"): _always("OpenVINO's DFT rounds more than ONNX's own tests of the op allow"),
     ("", "STFT"): _always("OpenVINO's STFT rounds more than ONNX's own tests of the op allow"),
     ("", "QuantizeLinear"): _always(
@@ -239,10 +264,8 @@ _ROWS: Mapping[tuple[str, str], Callable[[ir.Node], str | None]] = {
         "OpenVINO's NonMaxSuppression drops boxes whose overlap equals the threshold"
     ),
     ("", "TopK"): _always("OpenVINO's TopK does not keep the order of equal values"),
-    ("", "Bernoulli"): _always(_DRAWS),
-    ("", "Multinomial"): _always(_DRAWS),
-    ("", "RandomNormal"): _always(_DRAWS),
-    ("", "RandomNormalLike"): _always(_DRAWS),
-    ("", "RandomUniform"): _always(_DRAWS),
-    ("", "RandomUniformLike"): _always(_DRAWS),
+    **{
+        ("", op_type): _always(f"OpenVINO's {op_type} draws other numbers for a seed than ONNX's")
+        for op_type in _DRAWING
+    },
 }

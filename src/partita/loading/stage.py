@@ -54,8 +54,7 @@ def load(
             f"example_inputs and dynamic_shapes go with a torch module; the source is a {kind}"
         )
     with collector.paused():
-        model = _load_other(source, None if base_dir is None else Path(base_dir), limits)
-    return model
+        return _load_other(source, None if base_dir is None else Path(base_dir), limits)
 
 
 def _load_other(source: Any, folder: Path | None, limits: Limits) -> Model:
