@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -20,31 +20,32 @@ from typing import Any
 
 from partita.testing.onnx_backend import KINDS, backend, reference_backend, run_suite, suite_of
 
-MIXED = ("onnxruntime", "openvino")
-
-SIDES: Mapping[str, Callable[[int], Any]] = {
-    "reference": lambda seed: reference_backend(),
-    "host": lambda seed: backend(["host"]),
-    "preferred": lambda seed: backend(["onnxruntime"]),
-    "preferred, saved and loaded": lambda seed: backend(["onnxruntime"], save_and_load=True),
-    "random": lambda seed: backend(["onnxruntime"], assign=seed),
-    "random of three": lambda seed: backend(MIXED, assign=seed),
-    "random of three, saved and loaded": lambda seed: backend(
-        MIXED, assign=seed, save_and_load=True
-    ),
-    "openvino": lambda seed: backend(["openvino"]),
+SIDES: Mapping[str, tuple[Sequence[str], bool, bool]] = {
+    "reference": ((), False, False),
+    "host": (("host",), False, False),
+    "preferred": (("onnxruntime",), False, False),
+    "preferred, saved and loaded": (("onnxruntime",), False, True),
+    "random": (("onnxruntime",), True, False),
+    "random of three": (("onnxruntime", "openvino"), True, False),
+    "random of three, saved and loaded": (("onnxruntime", "openvino"), True, True),
+    "openvino": (("openvino",), False, False),
 }
-"""What is measured, by name; each takes the seed of random assignments."""
+"""What is measured, by name: backends (none: onnx's reference evaluator alone), whether nodes are
+assigned at random, whether the partitioned model is saved and loaded. The host always takes part."""
 DEFAULT_SIDES = tuple(name for name in SIDES if name not in ("host", "openvino"))
 
 
-def run(job: tuple[str, int, int, int, str, Sequence[str]]) -> dict[str, Any]:
-    """Runs every ``count``-th test of a side, beginning with the ``index``-th."""
-    side, seed, index, count, match, kinds = job
-    adapter = SIDES[side](seed)
-    wanted = [name for name, _ in suite_of(adapter, kinds) if re.search(match, name)]
-    mine = set(wanted[index::count])
-    report = run_suite(adapter, kinds, keep=lambda name: name in mine)
+def run(job: tuple[str, int, argparse.Namespace]) -> dict[str, Any]:
+    """Runs a side's share of the tests: every ``processes``-th, beginning with the ``index``-th."""
+    side, index, asked = job
+    backends, assigned, save_and_load = SIDES[side]
+    adapter = reference_backend()
+    if backends:
+        seed = asked.seed if assigned else None
+        adapter = backend(backends, seed, save_and_load, strict=asked.strict)
+    wanted = [name for name, _ in suite_of(adapter, asked.kinds) if re.search(asked.match, name)]
+    mine = set(wanted[index :: asked.processes])
+    report = run_suite(adapter, asked.kinds, keep=lambda name: name in mine)
     return {**report.to_dict(), "names": report.passed}
 
 
@@ -65,16 +66,14 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--match", default="", help="regular expression over test names")
     parser.add_argument("--seed", type=int, default=0, help="of the random assignments")
+    parser.add_argument("--strict", action="store_true", help="a failed compilation is a failure")
     parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
     passed: dict[str, set[str]] = {}
     # Engines keep threads: processes are spawned, not forked.
     with ProcessPoolExecutor(arguments.processes, mp_context=get_context("spawn")) as pool:
         for side in arguments.sides:
-            jobs = [
-                (side, arguments.seed, i, arguments.processes, arguments.match, arguments.kinds)
-                for i in range(arguments.processes)
-            ]
+            jobs = [(side, i, arguments) for i in range(arguments.processes)]
             result = merged(list(pool.map(run, jobs)))
             passed[side] = set(result.pop("names"))
             head = {"bench": "onnx_suite", "onnx": version("onnx"), "side": side}
@@ -82,18 +81,8 @@ def main() -> None:
     for side in passed.keys() - {"reference"} if "reference" in passed else ():
         lost = sorted(passed["reference"] - passed[side])
         gained = sorted(passed[side] - passed["reference"])
-        print(
-            json.dumps(
-                {
-                    "bench": "onnx_suite",
-                    "against": "reference",
-                    "side": side,
-                    "lost": lost,
-                    "gained": gained,
-                }
-            ),
-            flush=True,
-        )
+        row = {"against": "reference", "side": side, "lost": lost, "gained": gained}
+        print(json.dumps({"bench": "onnx_suite", **row}), flush=True)
 
 
 if __name__ == "__main__":

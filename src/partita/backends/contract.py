@@ -309,7 +309,7 @@ def typed_option(backend: str, key: str, value: Any, default: Any) -> Any:
     Raises:
         OptionError: It cannot be read as that type.
     """
-    wanted: type[Any] = type(default)
+    wanted = cast("type[Any]", type(default))
     if default is None or (type(value) is wanted):
         return value
     if wanted is bool and isinstance(value, str):

@@ -82,6 +82,7 @@ def backend(
     backends: Sequence[Any] = ("onnxruntime",),
     assign: int | None = None,
     save_and_load: bool = False,
+    strict: bool = False,
     **rules: Any,
 ) -> type[Backend]:
     """Returns an ``onnx.backend.base.Backend`` that partitions, compiles and runs with partita.
@@ -91,6 +92,8 @@ def backend(
         assign: Seed by which every node is given at random to one of the backends that take it, or
             to the host; ``None``: as preferred.
         save_and_load: Whether the partitioned model is written, read and partitioned again first.
+        strict: Whether a region that its backend cannot compile is an error; otherwise it falls to
+            the next backend.
         **rules: As ``partita.partition`` takes them.
     """
 
@@ -100,7 +103,7 @@ def backend(
         plan = verbs.partition(loaded, backends, prefer=wishes, **rules)
         if save_and_load:
             plan = _saved_and_loaded(plan, backends)
-        return ProgramRep(plan, verbs.compile(plan, strict=True))
+        return ProgramRep(plan, verbs.compile(plan, strict=strict))
 
     return _adapter(prepared)
 
