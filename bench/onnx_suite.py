@@ -31,7 +31,8 @@ SIDES: Mapping[str, tuple[Sequence[str], bool, bool]] = {
     "openvino": (("openvino",), False, False),
 }
 """What is measured, by name: backends (none: onnx's reference evaluator alone), whether nodes are
-assigned at random, whether the partitioned model is saved and loaded. The host always takes part."""
+assigned at random, whether the partitioned model is saved and loaded. The host takes part always.
+"""
 DEFAULT_SIDES = tuple(name for name in SIDES if name not in ("host", "openvino"))
 
 

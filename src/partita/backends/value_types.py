@@ -10,6 +10,11 @@ import numpy as np
 import onnx_ir as ir
 
 _SPELLED = {"float": "float32", "double": "float64"}
+_HOLDERS = {
+    "seq": "a sequence of",
+    "optional": "an optional",
+    "sparse_tensor": "a sparse tensor of",
+}
 
 
 def type_string(value: ir.Value) -> str | None:
@@ -32,20 +37,13 @@ def _type_string(kind: ir.TypeProtocol) -> str | None:
 
 def spelled(text: str) -> str:
     """Returns a schema's type as a reader says it: ``tensor(float)`` is ``float32``."""
-    if text.startswith("tensor("):
-        inner = text[len("tensor(") : -1]
+    holder, _, inner = text.removesuffix(")").partition("(")
+    if holder == "tensor":
         return _SPELLED.get(inner, inner)
-    for holder, words in (
-        ("sparse_tensor", "a sparse tensor of {}"),
-        ("seq", "a sequence of {}"),
-        ("optional", "an optional {}"),
-    ):
-        if text.startswith(f"{holder}("):
-            inner = text[len(holder) + 1 : -1]
-            return words.format(
-                spelled(f"tensor({inner})" if holder[0] == "s" and "(" not in inner else inner)
-            )
-    return text
+    if holder not in _HOLDERS:
+        return text
+    element = spelled(inner if "(" in inner else f"tensor({inner})")
+    return f"{_HOLDERS[holder]} {element.removeprefix('a ')}"
 
 
 def listed(texts: Iterable[str], limit: int = 8) -> str:
