@@ -182,8 +182,11 @@ def _share_weights(model: Model, onnxruntime: Any, options: Any) -> list[Any]:
     return values
 
 
+_PLACE_IN_SOURCE = r"/onnxruntime_src/\S+:\d+ .*?\)(?: const)?(?: \[with [^\]]*\])? (?=\w|')"
+
+
 def shortened(message: str) -> str:
     """Returns the engine's message without its error code, source path and C++ signature."""
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", message.strip())
-    text = re.sub(r"/onnxruntime_src/\S+:\d+ .*?\) (?:const )?(?=[A-Z\"'\w])", "", text, count=1)
+    text = re.sub(_PLACE_IN_SOURCE, "", text, count=1)
     return printable(text.splitlines()[0] if text else "unknown error", 300)

@@ -217,7 +217,19 @@ def _divides(node: ir.Node) -> str | None:
     return f"input '{divisor.name}' may hold 0 or -1; OpenVINO's {node.op_type} divides by them"
 
 
+def _flattening(node: ir.Node) -> str | None:
+    """Opset 11 and 12 flatten from the axis on; OpenVINO works along the axis alone."""
+    data, version = _input(node, 0), node.version or 1
+    axis = node.attributes.get_int("axis", 1)
+    rank = None if data is None or data.shape is None else len(data.shape)
+    if not 11 <= version < 13 or (rank is not None and axis in (-1, rank - 1)):
+        return None
+    return f"attribute 'axis' is {axis}; OpenVINO's Softmax of opset {version} does not flatten"
+
+
 def _dropout(node: ir.Node) -> str | None:
+    if len(node.outputs) > 1 and node.outputs[1].name:
+        return f"output '{node.outputs[1].name}' is a mask, which OpenVINO's Dropout does not make"
     mode = _input(node, 2)
     if mode is None or (mode.const_value is not None and not mode.const_value.numpy().any()):
         return None
@@ -250,6 +262,8 @@ _ROWS: Mapping[tuple[str, str], Callable[[ir.Node], str | None]] = {
     ("", "Tile"): _fixed_repeats,
     ("", "Attention"): _attention,
     ("", "Dropout"): _dropout,
+    ("", "Softmax"): _flattening,
+    ("", "MaxRoiPool"): _always("OpenVINO's MaxRoiPool rounds its boxes otherwise than ONNX's"),
     ("", "Div"): _divides,
     ("", "Mod"): _divides,
     ("", "DFT"): _always("OpenVINO's DFT rounds more than ONNX's own tests of the op allow"),

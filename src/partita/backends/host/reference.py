@@ -56,7 +56,7 @@ def _absent(op_type: str, domain: str, where: str, version: int) -> str:
     known = schemas.known_ops(domain)
     if not known:
         return f"the host knows no op of domain '{printable(domain)}'"
-    return f"{printable(op_type)}{where} is no op of ONNX; {UnknownNameError('op', op_type, known)}"
+    return str(UnknownNameError(f"op of ONNX{where}", op_type, known))
 
 
 def _implementation(op_type: str, domain: str, version: int) -> Any:
